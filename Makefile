@@ -1,0 +1,52 @@
+# Every target works in a fresh clone: it makes .venv, installs what it needs there, and runs.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+DEMO_READY := .venv/.ready-demo
+TEST_READY := .venv/.ready-test
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
+	$(BIN)/rankwise demo --output demo-output
+
+test: $(TEST_READY)  ## Run the fast tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(TEST_READY)  ## Run all tests, the slow ones included
+	$(BIN)/python -m pytest
+
+check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+	$(BIN)/python -m pytest tests/test_layers.py
+
+bench: $(DEMO_READY)  ## Run the benchmarks and print their tables
+	$(BIN)/python -m benchmarks
+
+clean:  ## Remove caches, build products and demo output; .venv stays
+	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+# A venv that failed half-way has a python but no pip, and would pass for a finished one.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
+	"rankwise needs Python 3.11 or newer, and $(PYTHON) is %d.%d; name another with `make PYTHON=python3.11`." % v[:2] or 0)'
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
+
+$(DEMO_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing rankwise into .venv ..."
+	@$(PIP_INSTALL) -e ".[plots]"
+	@touch $@
+
+# The test set holds all that the demo needs, so it makes both ready.
+$(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing rankwise and its test tools into .venv ..."
+	@$(PIP_INSTALL) -e ".[test,plots]"
+	@touch $(DEMO_READY) $@

@@ -1,0 +1,77 @@
+"""Learn a low-rank matrix from a few observed entries, under any convex loss, one rank at a time."""
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+try:
+    __version__ = version("rankwise")
+except PackageNotFoundError:  # run from a source tree that was not installed
+    __version__ = "0+unknown"
+
+# Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
+_HOMES = {
+    "DataError": "_errors",
+    "LossError": "_errors",
+    "LowRankModel": "model",
+    "MatrixCompletion": "estimators",
+    "MultitaskRegression": "objectives",
+    "Observations": "observations",
+    "Problem": "objectives",
+    "RankwiseError": "_errors",
+    "Ridged": "objectives",
+    "SettingError": "_errors",
+    "load": "model",
+    "loss": "losses",
+    "solve": "solvers",
+}
+_MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
+
+if TYPE_CHECKING:
+    from . import datasets, losses, selection, solvers, spectral
+    from ._errors import DataError, LossError, RankwiseError, SettingError
+    from .estimators import MatrixCompletion
+    from .losses import loss
+    from .model import LowRankModel, load
+    from .objectives import MultitaskRegression, Problem, Ridged
+    from .observations import Observations
+    from .solvers import solve
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name in _HOMES:
+        found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _MODULES:
+        found = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """Public names."""
+    return __all__
+
+
+__all__ = [
+    "DataError",
+    "LossError",
+    "LowRankModel",
+    "MatrixCompletion",
+    "MultitaskRegression",
+    "Observations",
+    "Problem",
+    "RankwiseError",
+    "Ridged",
+    "SettingError",
+    "datasets",
+    "load",
+    "loss",
+    "losses",
+    "selection",
+    "solve",
+    "solvers",
+    "spectral",
+]

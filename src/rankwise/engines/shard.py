@@ -1,0 +1,115 @@
+"""A row shard: some rows of the observed matrix, the prediction there, and the verbs it answers."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import pattern
+from ..losses import Loss
+from ..observations import Observations
+from .buffers import Buffers
+
+Array = NDArray[Any]
+
+
+class Shard:
+    """Rows ``start`` to ``stop`` of an observed matrix with the current prediction at their entries.
+
+    Holds per entry the column (4 bytes), and in the problem's number type the target, the weight if any, the
+    prediction, its slope, and the direction that was aimed at. `slopes` and `direction` also serve as scratch.
+    Verbs that change the prediction carry a step number, so that repeating one does no harm.
+    """
+
+    def __init__(self, observations: Observations, loss: Loss, start: int, stop: int, dtype: Any) -> None:
+        self.buffers = Buffers()
+        lo, hi = (int(observations.indptr[row]) for row in (start, stop))
+        self.start, self.stop, self.n_cols = start, stop, observations.shape[1]
+        self.loss, self.formula = loss.compiled, loss.formula
+        self.indptr = _fixed(observations.indptr[start : stop + 1] - np.uint64(lo))
+        self.indices = observations.indices[lo:hi]
+        self.targets = _fixed(observations.targets[lo:hi].astype(dtype, copy=False))
+        weights = observations.weights
+        self.weights = None if weights is None else _fixed(weights[lo:hi].astype(dtype, copy=False))
+        self.predicted = np.zeros(hi - lo, dtype)
+        self.slopes = np.empty(hi - lo, dtype)
+        self.direction = np.zeros(hi - lo, dtype)
+        self.step = 0
+
+    def evaluate(self) -> Array:
+        """Refresh the slopes; value, squared norm of the slopes, inner product of slopes and prediction. Join: sum."""
+        found = self.loss.evaluate(self.formula, self.predicted, self.targets, self.weights, self.slopes)
+        return np.array(found)
+
+    def product(self, v: Array) -> Array:
+        """``G v``. Join: concatenate."""
+        rows = np.empty(self.stop - self.start)
+        pattern.product(self.indptr, self.indices, self.slopes, v, rows)
+        return rows
+
+    def transposed(self, u: Array) -> Array:
+        """``G.T u``. Join: sum."""
+        cols = self.buffers.take(self.n_cols)
+        pattern.transposed(self.indptr, self.indices, self.slopes, u[self.start : self.stop], cols)
+        return cols
+
+    def gram(self, v: Array, shift: Array) -> tuple[Array, Array]:
+        """``z = G v + shift`` and ``G.T z``. Join: concatenate, sum."""
+        rows, cols = np.empty(self.stop - self.start), self.buffers.take(self.n_cols)
+        shift = shift[self.start : self.stop]
+        pattern.gram(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
+        return rows, cols
+
+    def aim(self, u: Array, v: Array) -> None:
+        """Remember ``u v.T`` at the observed entries. Join: stay."""
+        pattern.rank_one_at(self.indptr, self.indices, u[self.start : self.stop], v, self.direction)
+
+    def plane(self, shrink: float, weight: float) -> Array:
+        """Value, first and second derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
+        arrays = self.predicted, self.direction, self.targets, self.weights
+        return np.array(self.loss.plane(self.formula, *arrays, float(shrink), float(weight)))
+
+    def add(self, step: int, shrink: float, weight: float) -> None:
+        """``X = shrink X + weight D``. Join: stay."""
+        if self.step < step:
+            pattern.blend(self.predicted, float(shrink), float(weight), self.direction)
+            self.step = step
+
+    def zero(self, step: int) -> None:
+        """``X = 0``. Join: stay."""
+        self.predicted[:] = 0.0
+        self.step = step
+
+    def replace(self, step: int, theta: Array, U: Array, V: Array) -> None:
+        """``X = U diag(theta) V.T``. Join: stay."""
+        if self.step < step:
+            self._low_rank(theta, U, V, self.predicted)
+            self.step = step
+
+    def terms(self, theta: Array, U: Array, V: Array) -> Array:
+        """Value and gradient in theta of f(U diag(theta) V.T). Join: sum. Uses `direction` and `slopes` as scratch."""
+        self._low_rank(theta, U, V, self.direction)
+        found = self.loss.evaluate(self.formula, self.direction, self.targets, self.weights, self.slopes)
+        return np.concatenate(([found[0]], self._pull_back(U, V)))
+
+    def curve_terms(self, theta: Array, direction: Array, U: Array, V: Array) -> Array:
+        """Hessian in theta of f(U diag(theta) V.T), times `direction`. Join: sum. Scratch as `terms`, twice."""
+        self._low_rank(theta, U, V, self.slopes)
+        self._low_rank(direction, U, V, self.direction)
+        arrays = self.slopes, self.direction, self.targets, self.weights
+        self.loss.curve(self.formula, *arrays, self.slopes)
+        return self._pull_back(U, V)
+
+    def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
+        pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, out)
+
+    def _pull_back(self, U: Array, V: Array) -> Array:
+        out = np.zeros(U.shape[1])
+        pattern.pull_back(self.indptr, self.indices, self.slopes, U[self.start : self.stop], V, out)
+        return out
+
+
+def _fixed(array: Array) -> Array:
+    """`array` marked read-only: one compiled signature, whether it is a view of the observations or a copy."""
+    array.flags.writeable = False
+    return array

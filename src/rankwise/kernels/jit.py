@@ -1,0 +1,69 @@
+"""One decorator for all kernels, and the private folder their compiled code is kept in."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+
+# Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
+
+
+def user_cache_folder() -> Path:
+    """Where this user's caches live, by the custom of the operating system."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def private_folder(path: Path) -> Path | None:
+    """Make `path` readable by its owner alone; None if it cannot be made so.
+
+    Numba's cache files are pickles: who can write them can run code here.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+        if os.name == "posix" and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
+            return None
+        probe = path / f".probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except (OSError, RuntimeError):  # RuntimeError: no home folder
+        return None
+    return path
+
+
+def _choose_cache() -> str | None:
+    if numba.config.CACHE_DIR:  # the user has chosen one for all of Numba
+        return str(numba.config.CACHE_DIR)
+    try:
+        folder = private_folder(user_cache_folder() / "rankwise" / "numba")
+    except RuntimeError:
+        return None
+    return str(folder) if folder else None
+
+
+CACHE = _choose_cache()
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function` on first use; keep the machine code in the private cache."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = CACHE or ""
+    try:
+        return numba.njit(cache=CACHE is not None, **OPTIONS)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def uncached(kernel: Any) -> Any:
+    """Twin of `kernel` whose machine code lives in this process only, for losses that users write."""
+    return numba.njit(cache=False, **OPTIONS)(kernel.py_func)

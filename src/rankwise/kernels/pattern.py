@@ -1,0 +1,134 @@
+"""Loops over a CSR pattern: products with a sparse matrix, low-rank matrices at the observed entries, sorting."""
+
+import numpy as np
+from numba import float64, uint64
+
+from .jit import jit
+
+
+@jit
+def rank_one_at(indptr, indices, u, v, out):
+    """Write ``u[i] * v[j]`` at every observed (i, j) into `out`, in row order."""
+    for i in range(uint64(indptr.size - 1)):
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            out[k] = u[i] * v[indices[k]]
+
+
+@jit
+def low_rank_at(indptr, indices, theta, U, V, out):
+    """Write ``sum_c theta[c] * U[i, c] * V[j, c]`` at every observed (i, j) into `out`, in row order."""
+    left = np.empty(theta.size, dtype=V.dtype)
+    for i in range(uint64(indptr.size - 1)):
+        for c in range(theta.size):
+            left[c] = theta[c] * U[i, c]
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            right = V[indices[k]]
+            total = 0.0
+            for c in range(theta.size):
+                total += float64(left[c]) * right[c]
+            out[k] = total
+
+
+@jit
+def low_rank_pairs(rows, cols, theta, U, V, out):
+    """Write ``sum_c theta[c] * U[rows[k], c] * V[cols[k], c]`` into ``out[k]``."""
+    for k in range(rows.size):
+        left, right = U[rows[k]], V[cols[k]]
+        total = 0.0
+        for c in range(theta.size):
+            total += theta[c] * left[c] * right[c]
+        out[k] = total
+
+
+@jit
+def product(indptr, indices, values, v, rows):
+    """Write ``G v`` into `rows`, for the sparse G with `values` on the pattern."""
+    for i in range(uint64(indptr.size - 1)):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            total += float64(values[k]) * v[indices[k]]
+        rows[i] = total
+
+
+@jit
+def transposed(indptr, indices, values, u, cols):
+    """Add ``G.T u`` to `cols`."""
+    for i in range(uint64(indptr.size - 1)):
+        left = float64(u[i])
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            cols[indices[k]] += float64(values[k]) * left
+
+
+@jit
+def gram(indptr, indices, values, v, shift, rows, cols):
+    """Write ``z = G v + shift`` into `rows` and add ``G.T z`` to `cols`, in one pass over the pattern."""
+    for i in range(uint64(indptr.size - 1)):
+        lo, hi = indptr[i], indptr[i + uint64(1)]
+        total = 0.0
+        for k in range(lo, hi):
+            total += float64(values[k]) * v[indices[k]]
+        total += shift[i]
+        rows[i] = total
+        for k in range(lo, hi):
+            cols[indices[k]] += float64(values[k]) * total
+
+
+@jit
+def pull_back(indptr, indices, values, U, V, out):
+    """Add ``sum_ij values[ij] * U[i, c] * V[j, c]`` to ``out[c]``."""
+    row = np.empty(out.size)
+    for i in range(uint64(indptr.size - 1)):
+        row[:] = 0.0
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            right = V[indices[k]]
+            value = float64(values[k])
+            for c in range(out.size):
+                row[c] += value * right[c]
+        for c in range(out.size):
+            out[c] += row[c] * U[i, c]
+
+
+@jit
+def blend(predicted, shrink, weight, direction):
+    """``predicted = shrink * predicted + weight * direction``, in place."""
+    for k in range(predicted.size):
+        predicted[k] = shrink * predicted[k] + weight * direction[k]
+
+
+@jit
+def count_keys(keys, starts):
+    """Write into ``starts[1:]`` the running count of keys 0, 1, ...; ``starts[0]`` stays 0."""
+    for k in range(keys.size):
+        starts[keys[k] + uint64(1)] += uint64(1)
+    for key in range(uint64(1), uint64(starts.size)):
+        starts[key] += starts[key - uint64(1)]
+
+
+@jit
+def place_by_key(keys, order, free, out):
+    """Stable counting sort: write `order` into `out`, sorted by ``keys[order]``; `free` holds each key's next place."""
+    for k in range(order.size):
+        item = order[k]
+        key = keys[item]
+        out[free[key]] = item
+        free[key] += uint64(1)
+
+
+@jit
+def first_repeat(indptr, indices):
+    """Entry number of the first one that has its predecessor's row and column, or -1; rows must be sorted."""
+    for i in range(uint64(indptr.size - 1)):
+        for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
+            if indices[k] == indices[k - uint64(1)]:
+                return np.int64(k)
+    return np.int64(-1)
+
+
+@jit
+def rows_sorted(indptr, indices):
+    """Whether every row's column indices never fall."""
+    for i in range(uint64(indptr.size - 1)):
+        for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
+            if indices[k] < indices[k - uint64(1)]:
+                return False
+    return True

@@ -1,0 +1,90 @@
+"""What every loss has: a formula, facts about it, and the targets it takes."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError
+from ..kernels import entrywise
+
+
+class Loss:
+    """A convex function of the prediction x, given the target o.
+
+    Attributes
+    ----------
+    name : str
+        The word for it in ``loss=``.
+    smooth : bool
+        Whether the slope is continuous.
+    lipschitz : float or None
+        Lipschitz constant of the slope, the paper's L; None if there is none, or none is known.
+    quadratic : bool
+        Whether the curvature is constant, so that refitting coefficients is a least-squares problem.
+    domain : str
+        The targets it takes, in words.
+    link : str
+        How predictions relate to targets: "identity", "logit" (log-odds of +1) or "log" (log of the rate).
+    """
+
+    name: ClassVar[str]
+    smooth: bool = True
+    lipschitz: float | None = None
+    quadratic: bool = False
+    domain: str = "any real number"
+    link: str = "identity"
+
+    @property
+    def formula(self) -> Any:
+        """The parameters as the tuple that the kernels dispatch on."""
+        raise NotImplementedError(f"{type(self).__name__} declares no formula.")
+
+    @property
+    def compiled(self) -> Any:
+        """The module-like holder of kernels that accept this loss's formula."""
+        return entrywise
+
+    def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mask of the targets that this loss takes."""
+        return np.isfinite(targets)
+
+    domain_cure: ClassVar[str] = "Remove or correct them."
+
+    def check_targets(self, targets: NDArray[Any]) -> None:
+        """Raise `DataError` naming the first target outside the domain."""
+        wrong = np.flatnonzero(~self.in_domain(targets))
+        if wrong.size:
+            raise DataError(
+                f"{type(self).__name__} needs targets that are {self.domain}; {wrong.size} of {targets.size} are not "
+                f"(first: {targets[wrong[0]]:g} at entry {wrong[0]}). {self.domain_cure}"
+            )
+
+    def _at(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
+        x, o = np.broadcast_arrays(np.asarray(x, float), np.asarray(o, float))
+        out = np.empty((3, x.size))
+        self.compiled.values_at(self.formula, x.ravel(), o.ravel(), out)
+        return out.reshape((3, *x.shape))
+
+    def value(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
+        """Loss at predictions `x` and targets `o`, entry by entry."""
+        return self._at(x, o)[0]
+
+    def slope(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
+        """Derivative in x (a subgradient at a kink), entry by entry."""
+        return self._at(x, o)[1]
+
+    def curvature(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
+        """Second derivative in x where it exists, entry by entry."""
+        return self._at(x, o)[2]
+
+
+class SignLoss(Loss):
+    """A loss of the margin x o, for targets -1 and +1."""
+
+    domain = "-1 or +1"
+    domain_cure = "Map 0/1 data with `2 * y - 1`."
+
+    def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
+        """Mask of the targets that are -1 or +1."""
+        return (targets == -1) | (targets == 1)

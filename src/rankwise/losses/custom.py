@@ -1,0 +1,216 @@
+"""Losses that users write: one Python function, compiled in this process, checked before it is used."""
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import LossError
+from ..kernels import entrywise
+from ..kernels.jit import OPTIONS, uncached
+from .base import Loss
+
+Formula = Callable[[float, float], float]
+
+# One set of kernels for all user losses: the type of the formula picks the specialisation, never a disk cache.
+_KERNELS = SimpleNamespace(
+    **{name: uncached(getattr(entrywise, name)) for name in ("evaluate", "plane", "curve", "values_at")}
+)
+_STEP = float(np.cbrt(np.finfo(float).eps))
+
+
+class CustomLoss(Loss):
+    """A loss made from a user's function ``value(x, o)``; see `loss`."""
+
+    name = "custom"
+
+    def __init__(
+        self,
+        value: Formula,
+        *,
+        slope: Formula | None = None,
+        curvature: Formula | None = None,
+        smooth: bool = False,
+        lipschitz: float | None = None,
+    ) -> None:
+        if lipschitz is not None and not 0 < lipschitz < np.inf:
+            raise LossError(f"`lipschitz` must be a positive number, got {lipschitz:g}; leave it out if unknown.")
+        if lipschitz is not None and not smooth:
+            raise LossError("`lipschitz` bounds the slope's change, so it needs `smooth=True`.")
+        self.title = getattr(value, "__name__", "loss")
+        self.smooth, self.lipschitz = smooth, lipschitz
+        self._functions = (value, slope, curvature)
+        self.__doc__ = value.__doc__
+
+    def __repr__(self) -> str:
+        """Name and declared facts."""
+        return f"CustomLoss({self.title}, smooth={self.smooth}, lipschitz={self.lipschitz})"
+
+    def __call__(self, x: Any, o: Any) -> Any:
+        """Values of the user's function, entry by entry."""
+        return self.value(x, o)
+
+    @cached_property
+    def formula(self) -> Any:
+        """A tuple type of its own, registered with the kernels."""
+        kind = type(f"{self.title}Formula", (entrywise.SquareFormula,), {})
+        entrywise.FORMULAS[kind] = _complete(self.title, *self._functions)
+        return kind()
+
+    @property
+    def compiled(self) -> Any:
+        """Kernels that are never cached on disk."""
+        return _KERNELS
+
+    def check_targets(self, targets: NDArray[Any]) -> None:
+        """Check the targets, then the loss itself on a grid around them."""
+        super().check_targets(targets)
+        check_on_grid(self, targets)
+
+
+def loss(
+    value: Formula | None = None,
+    *,
+    slope: Formula | None = None,
+    curvature: Formula | None = None,
+    smooth: bool = False,
+    lipschitz: float | None = None,
+) -> Any:
+    """Make a loss from a function of a prediction and a target; usable as a decorator.
+
+    Parameters
+    ----------
+    value : callable (x, o) -> float
+        Convex in x. Plain arithmetic on two floats; Numba compiles it.
+    slope, curvature : callable (x, o) -> float, optional
+        First and second derivative in x. Missing ones are central differences in float64.
+    smooth : bool, default=False
+        Declares that the slope is continuous, which the refinements need.
+    lipschitz : float, optional
+        Lipschitz constant of the slope. Without it steps are found by backtracking.
+
+    Returns
+    -------
+    CustomLoss
+
+    Examples
+    --------
+    >>> @loss
+    ... def pinball(x, o):
+    ...     return max(0.9 * (o - x), 0.1 * (x - o))
+    """
+    options: dict[str, Any] = {"slope": slope, "curvature": curvature, "smooth": smooth, "lipschitz": lipschitz}
+    if value is None:
+        return lambda function: CustomLoss(function, **options)
+    return CustomLoss(value, **options)
+
+
+def check_on_grid(loss: CustomLoss, targets: NDArray[Any], n_points: int = 201) -> None:
+    """Refuse a loss that is visibly not convex, or whose slope or Lipschitz constant is visibly wrong.
+
+    Looks at a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from zero a
+    loss may be infinite, as an exponential is; there the check looks away.
+    """
+    chosen = np.unique(np.quantile(targets, np.linspace(0, 1, 25), method="nearest")).astype(float)
+    reach = max(3.0, 2.0 * float(np.abs(chosen).max()))
+    for x in (np.linspace(-3.0, 3.0, n_points), np.linspace(-reach, reach, n_points)):
+        for o in chosen:
+            with np.errstate(invalid="ignore", over="ignore"):
+                _check_one(loss, x, o)
+
+
+def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float) -> None:
+    value, slope, _ = loss._at(x, o)
+    gap = x[1] - x[0]
+    near = np.abs(x) <= 3.0
+
+    def refuse(wrong: NDArray[np.bool_], what: str) -> None:
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise LossError(
+                f"The loss `{loss.title}` {what} near x = {x[k]:.4g} for target {o:g} "
+                f"(value {value[k]:.4g}, slope {slope[k]:.4g} there)."
+            )
+
+    refuse(near & ~np.isfinite(value), "is not finite")
+    refuse(near & ~np.isfinite(slope), "has a slope that is not finite")
+    change = np.diff(value) / gap
+    left, right = np.r_[-np.inf, change], np.r_[change, np.inf]
+    slack = 1e-6 * (1.0 + np.abs(slope)) + 1e-9 * np.abs(value) / gap
+    refuse(left > right + slack, "bends down, so it is not convex,")
+    refuse((slope < left - slack) | (slope > right + slack), "has a slope that does not fit its values")
+    if loss.lipschitz is not None:
+        steep = np.abs(np.diff(slope)) > loss.lipschitz * gap + slack[1:]
+        refuse(np.r_[False, steep], f"has a slope that changes faster than lipschitz={loss.lipschitz:g} allows")
+
+
+def _jit(function: Formula, title: str) -> Any:
+    """Compile a user's function, with `math` and `numpy` calls replaced by twins that vectorise."""
+    function = getattr(function, "py_func", function)
+    if isinstance(function, FunctionType):
+        swapped = {name: _vectorising(found) for name, found in function.__globals__.items()}
+        fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
+        fresh.__kwdefaults__ = function.__kwdefaults__
+        function = fresh
+    compiled = numba.njit(**OPTIONS)(function)
+    try:
+        compiled.compile("float64(float64, float64)")
+    except numba.core.errors.NumbaError as error:
+        lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
+        reason = next((line for line in lines if not line.startswith("Failed in")), lines[0])
+        raise LossError(
+            f"The loss `{title}` cannot be compiled: {reason}. "
+            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on two numbers."
+        ) from error
+    return compiled
+
+
+_TWINS = {"exp": entrywise.exp, "log": entrywise.log, "log1p": entrywise.log1p}
+_SAME = {getattr(module, name): twin for module in (math, np) for name, twin in _TWINS.items()}
+
+
+def _vectorising(found: Any) -> Any:
+    if found is math or found is np:
+        twin = ModuleType(found.__name__)
+        twin.__dict__.update(found.__dict__)
+        twin.__dict__.update(_TWINS)
+        return twin
+    if isinstance(found, type(math.exp) | np.ufunc):
+        return _SAME.get(found, found)
+    return found
+
+
+def _complete(title: str, value: Formula, slope: Formula | None, curvature: Formula | None) -> tuple[Any, Any, Any]:
+    """Formulas in the kernels' form ``(p, x, o)``, central differences where one is missing."""
+    f = _jit(value, title)
+
+    def value_of(p, x, o):  # type: ignore[no-untyped-def]
+        return f(x, o)
+
+    def difference(p, x, o):  # type: ignore[no-untyped-def]
+        h = _STEP * max(1.0, abs(x))
+        return (f(x + h, o) - f(x - h, o)) / (2.0 * h)
+
+    def second_difference(p, x, o):  # type: ignore[no-untyped-def]
+        h = _STEP * max(1.0, abs(x))
+        return (f(x + h, o) - 2.0 * f(x, o) + f(x - h, o)) / (h * h)
+
+    return (
+        value_of,
+        _wrap(slope, title) if slope else difference,
+        _wrap(curvature, title) if curvature else second_difference,
+    )
+
+
+def _wrap(function: Formula, title: str) -> Any:
+    compiled = _jit(function, title)
+
+    def formula(p, x, o):  # type: ignore[no-untyped-def]
+        return compiled(x, o)
+
+    return formula

@@ -1,0 +1,18 @@
+"""From the scale a model is learned on to the scale of the targets."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def response(link: str, x: NDArray[Any]) -> NDArray[Any]:
+    """Prediction on the targets' scale: itself, a probability of +1, or an expected count."""
+    if link == "logit":
+        return 0.5 * (1.0 + np.tanh(0.5 * x))
+    if link == "log":
+        return np.exp(np.minimum(x, np.log(np.finfo(x.dtype).max)))
+    return x
+
+
+LINKS = ("identity", "logit", "log")

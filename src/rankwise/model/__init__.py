@@ -1,0 +1,7 @@
+"""The learned matrix: factors, the coefficients of every rank, prediction, files."""
+
+from .factors import Factors
+from .files import load, save
+from .low_rank import LowRankModel
+
+__all__ = ["Factors", "LowRankModel", "load", "save"]

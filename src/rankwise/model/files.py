@@ -1,0 +1,97 @@
+"""Model files: one zip of plain arrays, no pickle, written whole or not at all."""
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import ModelFileError
+from ..losses.links import LINKS
+from .low_rank import LowRankModel
+
+FORMAT, VERSION = "rankwise-model", 1
+
+
+def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+    """Write `model` to a file; the file appears complete or not at all.
+
+    The file holds the factors and, unless ``labels=False``, the names of the rows and columns.
+    """
+    target = Path(path)
+    arrays: dict[str, Any] = {"path": model.path, "U": model.U, "V": model.V}
+    if labels:
+        for name in ("row_labels", "col_labels"):
+            found = getattr(model, name)
+            if found is not None:
+                arrays[name] = _plain(found, name)
+    about = {"format": FORMAT, "version": VERSION, "link": model.link}
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> LowRankModel:
+    """Read a model file. Never runs code from it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(arrays.pop("about").tobytes())
+        version = about["version"] if about["format"] == FORMAT else None
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no model file at {os.fspath(path)}.") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model, or it is damaged ({error}).") from error
+    if version is None:
+        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model.")
+    if version > VERSION:
+        raise ModelFileError(
+            f"{os.fspath(path)} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
+        )
+    return _checked(arrays, about, os.fspath(path))
+
+
+def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str) -> LowRankModel:
+    try:
+        model = LowRankModel(link=about["link"], **arrays)
+        rank = model.path.shape[0]
+        sound = model.path.shape == (rank, rank) and model.U.shape[1:] == model.V.shape[1:] == (rank,)
+        sound = sound and all(np.isfinite(part).all() for part in (model.path, model.U, model.V))
+        for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
+            sound = sound and (labels is None or labels.shape == (size,))
+        sound = sound and model.link in LINKS
+    except (TypeError, KeyError, IndexError, AttributeError):
+        sound = False
+    if not sound:
+        raise ModelFileError(f"{where} is damaged: its parts do not fit together.")
+    return model
+
+
+def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    """Labels as an array that needs no pickle."""
+    if labels.dtype.kind != "O":
+        return labels
+    if all(isinstance(label, str) for label in labels):
+        return labels.astype(str)
+    raise ModelFileError(
+        f"The {name} mix types, so they cannot be saved; make them all text or leave them out (labels=False)."
+    )
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,127 @@
+"""`LowRankModel`: what a solver returns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError, SettingError
+from ..kernels import pattern
+from ..losses.links import response
+
+SCALES = ("link", "response")
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankModel:
+    """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, at every rank up to its own.
+
+    Attributes
+    ----------
+    path : ndarray of shape (rank, rank)
+        Row k - 1 holds the coefficients of the rank-k model, zeros beyond.
+    U, V : ndarray of shape (n_rows, rank) and (n_cols, rank)
+        Unit columns.
+    row_labels, col_labels : ndarray or None
+        Names of the rows and columns; None means their numbers.
+    link : {"identity", "logit", "log"}
+        What `scale="response"` undoes.
+    """
+
+    path: NDArray[np.float64]
+    U: NDArray[Any]
+    V: NDArray[Any]
+    row_labels: NDArray[Any] | None = None
+    col_labels: NDArray[Any] | None = None
+    link: str = "identity"
+
+    @property
+    def rank(self) -> int:
+        """Number of terms."""
+        return int(self.path.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return self.U.shape[0], self.V.shape[0]
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """Coefficients at full rank."""
+        return self.coefficients(None)
+
+    def coefficients(self, rank: int | None) -> NDArray[np.float64]:
+        """Coefficients of the rank-`rank` model, shape (rank,); None means full rank."""
+        rank = self._checked(rank)
+        return self.path[rank - 1, :rank] if rank else np.zeros(0)
+
+    def predict_entries(
+        self, rows: ArrayLike, cols: ArrayLike, *, rank: int | None = None, scale: str = "link"
+    ) -> NDArray[np.float64]:
+        """Predictions at pairs of rows and columns, by label if there are labels, else by number.
+
+        Parameters
+        ----------
+        rows, cols : array-like of shape (n,)
+        rank : int, optional
+            Any rank of the path, 0 to `self.rank`; no refit, the same as having stopped there.
+        scale : {"link", "response"}, default="link"
+            "response" gives probabilities of +1 under the logistic loss and rates under Poisson.
+        """
+        if scale not in SCALES:
+            raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
+        row_of = find(rows, self.row_labels, self.shape[0], "row")
+        col_of = find(cols, self.col_labels, self.shape[1], "column")
+        if row_of.shape != col_of.shape:
+            raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
+        linked = self.at(row_of, col_of, rank)
+        return linked if scale == "link" else response(self.link, linked)
+
+    def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
+        """Predictions at checked row and column numbers."""
+        theta = self.coefficients(rank)
+        out = np.zeros(rows.size)
+        rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
+        pattern.low_rank_pairs(rows, cols, theta, self.U[:, : theta.size], self.V[:, : theta.size], out)
+        return out
+
+    def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
+        """The whole matrix; for small ones."""
+        theta = self.coefficients(rank)
+        return np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
+
+    def _checked(self, rank: int | None) -> int:
+        if rank is None:
+            return self.rank
+        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank <= self.rank:
+            raise SettingError(f"`rank` must be an integer from 0 to {self.rank}, got {rank!r}.")
+        return int(rank)
+
+    def __repr__(self) -> str:
+        """Sizes, at a glance."""
+        return f"LowRankModel({self.shape[0]} x {self.shape[1]}, rank {self.rank})"
+
+
+def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
+    """Numbers of the wanted rows or columns."""
+    given = np.atleast_1d(np.asarray(wanted))
+    if given.ndim != 1:
+        raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
+    if labels is None:
+        if given.size and given.dtype.kind not in "iu":
+            raise DataError(f"The {which}s of this model are numbered, so integers are needed, got {given.dtype}.")
+        wrong = (given < 0) | (given >= size) if given.size else np.zeros(0, bool)
+        if wrong.any():
+            raise DataError(f"The {which} {given[wrong][0]} is outside the model, which has {size} {which}s.")
+        return given.astype(np.int64)
+    order = np.argsort(labels, kind="stable")
+    try:
+        place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)
+        unknown = labels[order[place]] != given
+    except TypeError:
+        raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
+    if np.any(unknown):
+        found = given if np.ndim(unknown) == 0 else given[unknown]
+        raise DataError(f"{found.size} {which} labels are unknown to the model (first: {found[0]!r}).")
+    return order[place]

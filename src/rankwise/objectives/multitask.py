@@ -1,0 +1,131 @@
+"""Multitask regression: an objective that is not entrywise."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from .._errors import DataError
+from ..model import Factors
+
+Array = NDArray[Any]
+
+
+class MultitaskRegression:
+    """``f(W) = 1/2 sum_t ||A_t w_t - y_t||**2``, column t of W being task t's coefficients.
+
+    A low-rank W lets tasks share what they have in common (Argyriou et al., 2006).
+
+    Parameters
+    ----------
+    designs : sequence of array-like, shapes (n_t, n_features)
+        One design matrix per task.
+    responses : sequence of array-like, shapes (n_t,)
+    """
+
+    smooth, quadratic = True, True
+
+    def __init__(self, designs: Sequence[ArrayLike], responses: Sequence[ArrayLike]) -> None:
+        self.designs = [np.asarray(design, float) for design in designs]
+        answers = [np.asarray(response, float) for response in responses]
+        _check(self.designs, answers)
+        self.responses = np.concatenate(answers)
+        self._ends = np.cumsum([answer.size for answer in answers])[:-1]
+        self.shape = (self.designs[0].shape[1], len(self.designs))
+        self.point = Factors(self.shape)
+        spectra = [np.linalg.svd(design, compute_uv=False) for design in self.designs]
+        self.lipschitz = max(float(values.max()) ** 2 for values in spectra)
+        tall = all(design.shape[0] >= self.shape[0] for design in self.designs)
+        self.strong_convexity = min(float(values.min()) ** 2 for values in spectra) if tall else 0.0
+        self.reset()
+
+    def reset(self) -> None:
+        """Move to W = 0."""
+        self.point.clear()
+        self._images = np.zeros((self.responses.size, 0))
+
+    def value(self) -> float:
+        """Half the squared residuals."""
+        residual = self._residual()
+        return 0.5 * float(residual @ residual)
+
+    def gradient(self) -> LinearOperator:
+        """Column t is ``A_t.T (A_t w_t - y_t)``."""
+        pieces = np.split(self._residual(), self._ends)
+        return DenseGradient(np.column_stack([A.T @ r for A, r in zip(self.designs, pieces, strict=True)]), self.point)
+
+    def along(self, u: Array, v: Array) -> "LeastSquares":
+        """``(shrink, weight) -> f(shrink W + weight u v.T)``."""
+        return LeastSquares(np.column_stack((self._images @ self.point.theta, self._image(u, v))), self.responses)
+
+    def along_terms(self) -> "LeastSquares":
+        """``theta -> f(sum_k theta[k] u_k v_k.T)``."""
+        return LeastSquares(self._images, self.responses)
+
+    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+        """``W = shrink W + weight u v.T``."""
+        self.point.append(shrink, weight, u, v)
+        self._images = np.column_stack((self._images, self._image(u, v)))
+
+    def replace(self, theta: Array) -> None:
+        """New coefficients for the terms of W."""
+        self.point.replace(theta)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _image(self, u: Array, v: Array) -> Array:
+        return np.concatenate([(A @ u) * v[t] for t, A in enumerate(self.designs)])
+
+    def _residual(self) -> Array:
+        return self._images @ self.point.theta - self.responses
+
+
+class LeastSquares:
+    """``c -> 1/2 ||images c - responses||**2``."""
+
+    def __init__(self, images: Array, responses: Array) -> None:
+        self.images, self.responses = images, responses
+
+    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
+        """Value and gradient."""
+        residual = self.images @ c - self.responses
+        return 0.5 * float(residual @ residual), self.images.T @ residual
+
+    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
+        """Hessian times `direction`."""
+        return np.asarray(self.images.T @ (self.images @ direction))
+
+    def hessian(self) -> NDArray[np.float64]:
+        """Inner products of the images."""
+        return np.asarray(self.images.T @ self.images)
+
+
+class DenseGradient(LinearOperator):
+    """A gradient that is small enough to be formed."""
+
+    def __init__(self, matrix: Array, point: Factors) -> None:
+        super().__init__(matrix.dtype, matrix.shape)
+        self.matrix, self.norm = matrix, float(np.linalg.norm(matrix))
+        self.inner = float(np.sum(matrix * ((point.U * point.theta) @ point.V.T)))
+
+    def _matvec(self, v: Array) -> Array:
+        return np.asarray(self.matrix @ v)
+
+    def _rmatvec(self, u: Array) -> Array:
+        return np.asarray(self.matrix.T @ u)
+
+
+def _check(designs: list[Array], answers: list[Array]) -> None:
+    if not designs or len(designs) != len(answers):
+        raise DataError(f"One response per design is needed, got {len(designs)} designs and {len(answers)} responses.")
+    for t, (design, answer) in enumerate(zip(designs, answers, strict=True)):
+        if design.ndim != 2 or answer.shape != (design.shape[0],) or design.shape[1] != designs[0].shape[1]:
+            raise DataError(
+                f"Task {t} has a design of shape {design.shape} and a response of shape {answer.shape}; needed are "
+                f"(n, {designs[0].shape[-1]}) and (n,)."
+            )
+        if not (np.isfinite(design).all() and np.isfinite(answer).all()):
+            raise DataError(f"Task {t} has values that are not finite; remove or correct them.")

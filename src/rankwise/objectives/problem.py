@@ -1,0 +1,229 @@
+"""The entrywise objective: a loss summed over the observed entries, on shards."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from .. import losses
+from .._errors import DataError, SettingError
+from ..engines import Shard, Threads
+from ..losses import Loss
+from ..model import Factors
+from ..observations import Observations
+
+Array = NDArray[Any]
+
+
+class Problem:
+    """``f(X) = sum over observed (i, j) of weight_ij * loss(X_ij, target_ij)``.
+
+    Parameters
+    ----------
+    observations : Observations
+    loss : str or Loss
+        A name such as "logistic", or an object of `rankwise.losses`.
+    dtype : {float32, float64}, default=float32
+        How predictions and factors are stored; sums and loss formulas always run in float64.
+    n_jobs : int, optional
+        Threads; None means all usable cores. Results do not depend on it.
+    """
+
+    def __init__(
+        self, observations: Observations, loss: str | Loss, *, dtype: Any = np.float32, n_jobs: int | None = None
+    ) -> None:
+        self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
+        self.loss.check_targets(observations.targets)
+        _check_range(observations, self.dtype)
+        self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
+        self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
+        heaviest = 1.0 if observations.weights is None else float(observations.weights.max())
+        self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * heaviest
+        self.strong_convexity = 0.0
+        shards = [Shard(observations, self.loss, *rows, self.dtype) for rows in pairwise(observations.cuts().tolist())]
+        self.engine = Threads(shards, n_jobs)
+        self.version = 0
+        self._aimed: tuple[Array, Array] | None = None
+        self._summary: Array | None = None
+        self._gram = np.zeros((0, 0))
+
+    def reset(self) -> None:
+        """Move to X = 0."""
+        self.point.clear()
+        self._gram = np.zeros((0, 0))
+        self._moved()
+        self.engine.run("zero", self.version)
+
+    def value(self) -> float:
+        """Value f(X); refreshes the slopes, so a gradient asked for next costs nothing."""
+        return float(self._evaluated()[0])
+
+    def gradient(self) -> "EntrywiseGradient":
+        """The sparse gradient at X, as an operator."""
+        _, squared, inner = self._evaluated()
+        return EntrywiseGradient(self, float(np.sqrt(squared)), float(inner))
+
+    def along(self, u: Array, v: Array) -> "Plane":
+        """``(shrink, weight) -> f(shrink X + weight u v.T)``; each evaluation costs O(n_observed)."""
+        self._aim(u, v)
+        return Plane(self)
+
+    def along_terms(self) -> "Terms":
+        """``theta -> f(sum_k theta[k] u_k v_k.T)``; each evaluation costs O(rank n_observed)."""
+        return Terms(self)
+
+    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+        """``X = shrink X + weight u v.T``."""
+        self._aim(u, v)
+        self._moved()
+        self.engine.run("add", self.version, shrink, weight)
+        self.point.append(shrink, weight, u, v)
+
+    def replace(self, theta: Array) -> None:
+        """New coefficients for the terms of X."""
+        self.point.replace(theta)
+        self._moved()
+        self.engine.run("replace", self.version, *self.point.padded)
+
+    def terms_hessian(self) -> NDArray[np.float64]:
+        """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""
+        terms = self.along_terms()
+        for k in range(self._gram.shape[0], self.point.rank):
+            unit = np.zeros(k + 1)
+            unit[k] = 1.0
+            column = terms.curve(unit, unit)[: k + 1]
+            self._gram = np.pad(self._gram, (0, 1))
+            self._gram[k, : k + 1] = self._gram[: k + 1, k] = column
+        return self._gram
+
+    def rehearsal(self) -> tuple[Any, "Problem"]:
+        """Key of the compiled code this problem needs, and a tiny problem that needs the same."""
+        targets = self.observations.targets
+        some = np.resize(targets[:: max(1, targets.size // 6)], 6)
+        weights = None if self.observations.weights is None else np.ones(6)
+        small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], some, weights=weights)
+        key = type(self.loss.formula), self.dtype, weights is None
+        return key, Problem(small, self.loss, dtype=self.dtype, n_jobs=1)
+
+    def close(self) -> None:
+        """End the threads."""
+        self.engine.close()
+
+    def _evaluated(self) -> Array:
+        if self._summary is None:
+            self._summary = self.engine.sum("evaluate")
+        return self._summary
+
+    def _aim(self, u: Array, v: Array) -> None:
+        if self._aimed is None or self._aimed[0] is not u or self._aimed[1] is not v:
+            self.engine.run("aim", u.astype(self.dtype, copy=False), v.astype(self.dtype, copy=False))
+            self._aimed = u, v
+
+    def _moved(self) -> None:
+        self.version += 1
+        self._summary = None
+
+    def _scratched(self) -> None:
+        """Slopes and direction were used as scratch: neither is what it was."""
+        self._summary = self._aimed = None
+
+
+class EntrywiseGradient(LinearOperator):
+    """Slopes of the losses on the observed pattern; products cost O(n_observed)."""
+
+    def __init__(self, problem: Problem, norm: float, inner: float) -> None:
+        super().__init__(np.dtype(np.float64), problem.shape)
+        self.problem, self.version, self.norm, self.inner = problem, problem.version, norm, inner
+        self._no_shift = np.zeros(problem.shape[0])
+
+    def _matvec(self, v: Array) -> Array:
+        return self._engine().concatenate("product", self._stored(v))
+
+    def _rmatvec(self, u: Array) -> Array:
+        return self._engine().sum("transposed", self._stored(u))
+
+    def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
+        """``z = G v + shift`` and ``G.T z`` in one pass over the observations."""
+        shift = self._no_shift if shift is None else shift
+        return self._engine().concatenate_and_sum("gram", self._stored(v), shift)
+
+    def _stored(self, vector: Array) -> Array:
+        return np.ascontiguousarray(vector.ravel(), self.problem.dtype)
+
+    def _engine(self) -> Threads:
+        if self.version != self.problem.version or self.problem._summary is None:
+            raise RuntimeError("This gradient was taken at an earlier point; ask the problem for a new one.")
+        return self.problem.engine
+
+
+class Plane:
+    """``(shrink, weight) -> f(shrink X + weight D)``, D being what the shards aim at."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self._last = problem, (np.full(2, np.nan), np.zeros(6))
+
+    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
+        """Value and gradient."""
+        found = self._at(c)
+        return float(found[0]), found[1:3].copy()
+
+    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
+        """Hessian times `direction`."""
+        xx, xd, dd = self._at(c)[3:]
+        return np.array([[xx, xd], [xd, dd]]) @ np.asarray(direction)
+
+    def hessian(self) -> NDArray[np.float64]:
+        """The Hessian of a quadratic f."""
+        start = np.array([1.0, 0.0])
+        return np.column_stack([self.curve(start, unit) for unit in np.eye(2)])
+
+    def _at(self, c: Array) -> Array:
+        if not np.array_equal(self._last[0], c):
+            self._last = np.array(c, float), self.problem.engine.sum("plane", c[0], c[1])
+        return self._last[1]
+
+
+class Terms:
+    """``theta -> f(sum_k theta[k] u_k v_k.T)``."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
+        """Value and gradient."""
+        point = self.problem.point
+        self.problem._scratched()
+        found = self.problem.engine.sum("terms", point.pad(c), *point.padded[1:])
+        return float(found[0]), found[1 : 1 + point.rank]
+
+    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
+        """Hessian times `direction`."""
+        point = self.problem.point
+        self.problem._scratched()
+        found = self.problem.engine.sum("curve_terms", point.pad(c), point.pad(direction), *point.padded[1:])
+        return found[: point.rank]
+
+    def hessian(self) -> NDArray[np.float64]:
+        """The Hessian of a quadratic f."""
+        return self.problem.terms_hessian()
+
+
+def _as_dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise SettingError(f"`dtype` must be float32 or float64, got {dtype!r}.")
+    return found
+
+
+def _check_range(observations: Observations, dtype: np.dtype[Any]) -> None:
+    largest = float(np.abs(observations.targets).max())
+    if largest > 1e-3 * float(np.finfo(dtype).max) ** 0.5:
+        raise DataError(
+            f"The largest target, {largest:g}, is too large to be squared in {dtype}; "
+            "divide the targets by a constant, or use dtype=float64."
+        )

@@ -1,0 +1,91 @@
+"""All that a solver may ask of the function it minimises."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Factors
+
+Array = NDArray[Any]
+
+
+class Gradient(Protocol):
+    """The gradient of f at the current point, as an operator that `scipy.sparse.linalg` understands.
+
+    It is valid until the point moves.
+    """
+
+    shape: tuple[int, int]
+    norm: float  # Frobenius norm
+    inner: float  # <gradient, X>
+
+    def matvec(self, v: Array) -> Array:
+        """Gradient times v."""
+        ...
+
+    def rmatvec(self, u: Array) -> Array:
+        """Gradient, transposed, times u."""
+        ...
+
+
+class Restriction(Protocol):
+    """f as a function of a few coefficients c."""
+
+    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
+        """Value and gradient at c."""
+        ...
+
+    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
+        """Hessian at c times `direction`."""
+        ...
+
+    def hessian(self) -> NDArray[np.float64]:
+        """The Hessian, if f is quadratic."""
+        ...
+
+
+class Objective(Protocol):
+    """A convex function f of a matrix X, and a current point X in factored form.
+
+    Anything that has these members can be minimised by the greedy pursuit.
+    """
+
+    shape: tuple[int, int]
+    point: Factors
+    smooth: bool
+    quadratic: bool
+    lipschitz: float | None  # of the gradient; None: unknown, steps by backtracking
+    strong_convexity: float
+
+    def reset(self) -> None:
+        """Move to X = 0."""
+        ...
+
+    def value(self) -> float:
+        """Value f(X)."""
+        ...
+
+    def gradient(self) -> Any:
+        """Gradient at X (a subgradient if f is not smooth); see `Gradient`."""
+        ...
+
+    def along(self, u: Array, v: Array) -> Restriction:
+        """``(shrink, weight) -> f(shrink X + weight u v.T)``."""
+        ...
+
+    def along_terms(self) -> Restriction:
+        """``theta -> f(sum_k theta[k] u_k v_k.T)`` over the terms of X."""
+        ...
+
+    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+        """``X = shrink X + weight u v.T``."""
+        ...
+
+    def replace(self, theta: Array) -> None:
+        """New coefficients for the terms of X."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads or other resources; they come back when needed."""
+        ...

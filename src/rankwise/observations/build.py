@@ -1,0 +1,122 @@
+"""From coordinates to a checked, sorted CSR pattern."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError, SettingError
+from ..kernels import pattern
+
+DUPLICATES = ("error", "mean", "last")
+
+
+def as_indices(given: ArrayLike, size: int | None, which: str) -> tuple[NDArray[np.uint32], int]:
+    """Row or column numbers as uint32, with the size of that side of the matrix."""
+    found = np.asarray(given)
+    if found.ndim != 1:
+        raise DataError(f"The {which} indices must be one-dimensional, got shape {found.shape}.")
+    if found.size and found.dtype.kind not in "iu":
+        raise DataError(
+            f"The {which} indices must be integers, got {found.dtype}; "
+            "for labels of any type use `Observations.from_labels`."
+        )
+    found = found.astype(np.int64, copy=False) if found.dtype.kind == "i" else found
+    if found.size and found.min() < 0:
+        k = int(np.argmax(found < 0))
+        raise DataError(f"The {which} index {found[k]} at entry {k} is negative; indices start at 0.")
+    if size is None:
+        size = int(found.max()) + 1 if found.size else 0
+    if found.size and found.max() >= size:
+        k = int(np.argmax(found >= size))
+        raise DataError(f"The {which} index {found[k]} at entry {k} is outside a matrix with {size} {which}s.")
+    if size > 2**32 - 1:
+        raise DataError(f"{size} {which}s are more than the 4,294,967,295 that a 32-bit index can number.")
+    return found.astype(np.uint32), size
+
+
+def as_values(given: ArrayLike, n: int, what: str) -> NDArray[Any]:
+    """One finite float per entry; float32 stays, everything else becomes float64."""
+    found = np.asarray(given)
+    if found.shape != (n,):
+        raise DataError(f"There are {n} entries but the {what} have shape {found.shape}; give one per entry.")
+    if found.dtype.kind not in "fiub":
+        raise DataError(f"The {what} must be real numbers, got {found.dtype}.")
+    found = found.astype(np.float32 if found.dtype == np.float32 else np.float64)
+    bad = ~np.isfinite(found)
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise DataError(
+            f"{int(bad.sum())} of {n} {what} are not finite (first: {found[k]} at entry {k}); "
+            "leave out entries that are unknown."
+        )
+    return found
+
+
+def check_weights(weights: NDArray[Any]) -> None:
+    """Raise unless all weights are at least zero and one is positive."""
+    if weights.size and weights.min() < 0:
+        k = int(np.argmax(weights < 0))
+        raise DataError(f"The weight {weights[k]:g} at entry {k} is negative; weights must be zero or more.")
+    if weights.size and weights.max() == 0:
+        raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
+
+
+def rows_of(indptr: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Row number of every entry."""
+    starts = indptr.astype(np.int64)
+    return np.repeat(np.arange(indptr.size - 1), starts[1:] - starts[:-1])
+
+
+def sort_entries(
+    rows: NDArray[np.uint32], cols: NDArray[np.uint32], shape: tuple[int, int]
+) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+    """Row starts, and the order that sorts entries by row, then column, then first come. O(n_observed + sizes)."""
+    counter = np.uint32 if rows.size < 2**32 else np.uint64
+    order = np.arange(rows.size, dtype=counter)
+    out = np.empty_like(order)
+    for keys, size in ((cols, shape[1]), (rows, shape[0])):  # least significant key first, as in a radix sort
+        starts = np.zeros(size + 1, dtype=np.uint64)
+        pattern.count_keys(keys, starts)
+        pattern.place_by_key(keys, order, starts.copy(), out)
+        order, out = out, order
+    return starts, order
+
+
+def merge_repeats(
+    indptr: NDArray[np.uint64],
+    indices: NDArray[np.uint32],
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+    duplicates: str,
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[Any] | None]:
+    """Make every (row, column) pair unique, or refuse.
+
+    ``"mean"`` averages the targets by weight and adds up the weights, if there are weights; ``"last"`` keeps the one
+    that came last.
+    """
+    if duplicates not in DUPLICATES:
+        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+    k = int(pattern.first_repeat(indptr, indices))
+    if k < 0:
+        return indptr, indices, targets, weights
+    if duplicates == "error":
+        row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
+        raise DataError(
+            f"The entry (row {row}, column {indices[k]}) is given more than once; "
+            'pass duplicates="mean" or duplicates="last" to merge such entries.'
+        )
+    row_of = rows_of(indptr)
+    new = np.r_[True, (indices[1:] != indices[:-1]) | (row_of[1:] != row_of[:-1])]
+    first = np.flatnonzero(new)
+    last = np.r_[first[1:], indices.size] - 1
+    starts = np.searchsorted(first, indptr.astype(np.int64)).astype(np.uint64)
+    if duplicates == "last":
+        return starts, indices[first], targets[last], None if weights is None else weights[last]
+    share = np.ones(targets.size) if weights is None else weights.astype(float)
+    total = np.add.reduceat(share, first)
+    unweighted = total == 0  # all copies have weight zero: their plain mean, never 0 / 0
+    share = share + np.repeat(unweighted, last - first + 1)
+    mean = np.add.reduceat(share * targets, first) / np.add.reduceat(share, first)
+    merged = None if weights is None else total.astype(weights.dtype)
+    return starts, indices[first], mean.astype(targets.dtype), merged

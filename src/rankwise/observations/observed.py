@@ -1,0 +1,206 @@
+"""`Observations`: an immutable, partially observed matrix in CSR form."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError
+from ..kernels import pattern
+from .build import as_indices, as_values, check_weights, merge_repeats, rows_of, sort_entries
+from .shards import cut_rows
+
+
+class Observations:
+    """The known entries of a matrix, sorted by row and column.
+
+    Make one with `from_coo`, `from_labels`, `from_sparse`, `from_dense`, or `from_any`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows and columns. Rows and columns without any entry are fine.
+    indptr : ndarray of uint64, shape (n_rows + 1,)
+        Entry number at which each row begins.
+    indices : ndarray of uint32, shape (n_observed,)
+        Column of each entry.
+    targets : ndarray of float32 or float64, shape (n_observed,)
+    weights : ndarray of shape (n_observed,) or None
+        Weight of each entry's loss; None means one for all.
+    row_labels, col_labels : ndarray or None
+        What the rows and columns are called; None means their numbers.
+    """
+
+    def __init__(
+        self,
+        indptr: NDArray[np.uint64],
+        indices: NDArray[np.uint32],
+        targets: NDArray[Any],
+        shape: tuple[int, int],
+        weights: NDArray[Any] | None = None,
+        labels: tuple[Any, Any] = (None, None),
+    ) -> None:
+        if indices.size == 0:
+            raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
+        self.shape = shape
+        self.indptr, self.indices, self.targets, self.weights = indptr, indices, targets, weights
+        self.row_labels = _as_labels(labels[0], shape[0], "row")
+        self.col_labels = _as_labels(labels[1], shape[1], "column")
+        for array in (indptr, indices, targets, weights, self.row_labels, self.col_labels):
+            if array is not None:
+                array.flags.writeable = False
+
+    @classmethod
+    def from_coo(
+        cls,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        shape: tuple[int, int] | None = None,
+        *,
+        weights: ArrayLike | None = None,
+        duplicates: str = "error",
+        labels: tuple[Any, Any] = (None, None),
+    ) -> "Observations":
+        """Build from row numbers, column numbers and values, in any order.
+
+        Parameters
+        ----------
+        rows, cols : array-like of int, shape (n_observed,)
+        values : array-like of float, shape (n_observed,)
+        shape : (n_rows, n_cols), optional
+            By default the largest indices plus one.
+        weights : array-like of float, shape (n_observed,), optional
+        duplicates : {"error", "mean", "last"}, default="error"
+            What to do with a pair that comes more than once.
+        labels : pair of array-like, optional
+            Names of the rows and of the columns.
+        """
+        n_rows, n_cols = (None, None) if shape is None else _as_shape(shape)
+        row_of, n_rows = as_indices(rows, n_rows, "row")
+        col_of, n_cols = as_indices(cols, n_cols, "column")
+        if row_of.size != col_of.size:
+            raise DataError(f"There are {row_of.size} row indices but {col_of.size} column indices; give pairs.")
+        targets = as_values(values, row_of.size, "values")
+        weight_of = None if weights is None else as_values(weights, row_of.size, "weights")
+        if weight_of is not None:
+            check_weights(weight_of)
+        indptr, order = sort_entries(row_of, col_of, (n_rows, n_cols))
+        indices, targets = col_of[order], targets[order]
+        weight_of = None if weight_of is None else weight_of[order]
+        del order, row_of, col_of
+        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates)
+        return cls(indptr, indices, targets, (n_rows, n_cols), weight_of, labels)
+
+    @classmethod
+    def from_labels(cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, **options: Any) -> "Observations":
+        """Build from labels of any sortable type: users, items, words. Labels are numbered in sorted order."""
+        row_labels, row_of = np.unique(np.asarray(rows), return_inverse=True)
+        col_labels, col_of = np.unique(np.asarray(cols), return_inverse=True)
+        shape = (row_labels.size, col_labels.size)
+        return cls.from_coo(row_of.ravel(), col_of.ravel(), values, shape, labels=(row_labels, col_labels), **options)
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, **options: Any) -> "Observations":
+        """Build from a SciPy sparse matrix. Stored entries are observed, explicit zeros included."""
+        if matrix.format == "csr" and "weights" not in options:
+            found = cls._from_sorted_csr(matrix, options)
+            if found is not None:
+                return found
+        coo = matrix.tocoo()
+        return cls.from_coo(coo.coords[0], coo.coords[1], coo.data, matrix.shape, **options)
+
+    @classmethod
+    def _from_sorted_csr(cls, matrix: Any, options: dict[str, Any]) -> "Observations | None":
+        """Fast path: rows already sorted and free of repeats, so no sort and one copy."""
+        indptr = matrix.indptr.astype(np.uint64)
+        indices, n_cols = as_indices(matrix.indices, matrix.shape[1], "column")
+        if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
+            return None
+        targets = as_values(matrix.data, indices.size, "values")
+        return cls(indptr, indices, targets, (matrix.shape[0], n_cols), labels=options.get("labels", (None, None)))
+
+    @classmethod
+    def from_dense(cls, array: ArrayLike, **options: Any) -> "Observations":
+        """Build from a two-dimensional array whose unknown entries are NaN."""
+        found = np.asarray(array)
+        if found.ndim != 2:
+            raise DataError(f"A two-dimensional array is needed, got shape {found.shape}.")
+        if found.dtype.kind not in "fiub":
+            raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {found.dtype}.")
+        rows, cols = np.nonzero(~np.isnan(found))
+        return cls.from_coo(rows, cols, found[rows, cols], found.shape, **options)
+
+    @classmethod
+    def from_any(cls, data: Any) -> "Observations":
+        """Build from Observations, a SciPy sparse matrix, or an array with NaN."""
+        if isinstance(data, cls):
+            return data
+        if sp.issparse(data):
+            return cls.from_sparse(data)
+        if isinstance(data, np.ndarray | list | tuple):
+            return cls.from_dense(np.ma.filled(data.astype(float), np.nan) if np.ma.isMaskedArray(data) else data)
+        raise DataError(
+            f"Cannot read observations from {type(data).__name__}: give a SciPy sparse matrix, a NumPy array with NaN "
+            "at unknown entries, or `rankwise.Observations`."
+        )
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        return int(self.indices.size)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Row number of every entry, in entry order; made on each call."""
+        return rows_of(self.indptr)
+
+    @property
+    def cols(self) -> NDArray[np.int64]:
+        """Column number of every entry, in entry order; made on each call."""
+        return self.indices.astype(np.int64)
+
+    def cuts(self) -> NDArray[np.int64]:
+        """Row numbers at which the shards begin, and the number of rows."""
+        return cut_rows(self.indptr, self.shape[1])
+
+    def take(self, entries: NDArray[Any]) -> "Observations":
+        """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
+        if entries.dtype == bool:
+            entries = np.flatnonzero(entries)
+        weights = None if self.weights is None else self.weights[entries]
+        labels = (self.row_labels, self.col_labels)
+        return Observations.from_coo(
+            self.rows[entries], self.cols[entries], self.targets[entries], self.shape, weights=weights, labels=labels
+        )
+
+    def to_sparse(self) -> Any:
+        """SciPy CSR array with the targets as stored entries."""
+        indptr, indices = self.indptr.astype(np.int64), self.indices.astype(np.int64)
+        return sp.csr_array((self.targets.copy(), indices, indptr), shape=self.shape)
+
+    def __repr__(self) -> str:
+        """Sizes, at a glance."""
+        weighted = "" if self.weights is None else ", weighted"
+        share = self.n_observed / (self.shape[0] * self.shape[1])
+        return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
+
+
+def _as_shape(shape: Any) -> tuple[int, int]:
+    try:
+        n_rows, n_cols = (int(size) for size in shape)
+    except (TypeError, ValueError):
+        raise DataError(f"`shape` must be a pair (n_rows, n_cols), got {shape!r}.") from None
+    if n_rows < 0 or n_cols < 0:
+        raise DataError(f"`shape` must not be negative, got {shape!r}.")
+    return n_rows, n_cols
+
+
+def _as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
+    if given is None:
+        return None
+    labels = np.array(given)
+    if labels.shape != (size,):
+        raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
+    return labels

@@ -1,0 +1,63 @@
+"""Greedy low-rank learning for smooth objectives: Algorithm 2 of the paper, and Algorithm 1 as its square-loss case."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from numpy.random import Generator
+
+from .. import spectral
+from ..objectives import Objective
+from . import refine as refinements
+from .steps import first_weight
+
+
+class StepReport(NamedTuple):
+    """What one step found: the gradient's top singular value, norm and inner product with X, and the work done."""
+
+    sigma: float
+    norm: float
+    inner: float
+    n_products: int
+    n_evaluations: int
+    moved: bool
+
+
+@dataclass(frozen=True)
+class GreedyPursuit:
+    """Add the gradient's top singular pair, refit coefficients, repeat.
+
+    Objective: any convex f. Cost per step: O(n_observed) without or with economic refinement, O(rank n_observed)
+    with all coefficients. Rate: O(1/T), linear if f is strongly convex or the square loss (Theorems 1 to 3).
+    Reference: Yao and Kwok, IJCAI 2016; under the square loss Wang et al., ICML 2014.
+
+    Parameters
+    ----------
+    refine : {"none", "economic", "coefficients"} or refinement object, default="economic"
+        Line 5: nothing, the two numbers of Eq. 6, or all coefficients, Eq. 5.
+    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+        The paper's rank1SVD; "power" is its 30 power iterations.
+    """
+
+    refine: Any = "economic"
+    oracle: Any = "power"
+    _refine: Any = field(init=False, repr=False, compare=False)
+    _oracle: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Turn names into objects."""
+        object.__setattr__(self, "_refine", refinements.get(self.refine))
+        object.__setattr__(self, "_oracle", spectral.get(self.oracle))
+
+    def init(self, objective: Objective) -> None:
+        """Line 1: X = 0; before it, refuse an objective that the refinement cannot take."""
+        self._refine.check(objective)
+        objective.reset()
+
+    def step(self, objective: Objective, rng: Generator) -> StepReport:
+        """Lines 3 to 5: one more rank-one term."""
+        gradient = objective.gradient()
+        u, sigma, v, n_products = self._oracle(gradient, rng=rng)
+        weight, tried = first_weight(objective, u, sigma, v) if sigma > 0 else (0.0, 0)
+        if weight != 0.0:
+            tried += self._refine(objective, u, v, weight)
+        return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried, weight != 0.0)

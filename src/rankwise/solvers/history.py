@@ -1,0 +1,109 @@
+"""What a solver did, step by step, and the clock that timed it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Record:
+    """One step.
+
+    Attributes
+    ----------
+    step, rank : int
+        Steps taken so far and rank reached.
+    value : float
+        f(X) after the step.
+    sigma : float
+        Top singular value of the gradient before the step, as the oracle found it.
+    alignment : float
+        The paper's gamma: sigma over the Frobenius norm of the gradient, between 1/sqrt(min(shape)) and 1.
+    gap : float
+        Estimate of how far the value is above the least f(Y) over all matrices Y, of any rank, whose nuclear norm is
+        at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, less what the step
+        gained. A true bound if sigma is the exact top singular value; iterative oracles find sigma from below, which
+        makes it an estimate. It says nothing about matrices of larger nuclear norm, nor about held-out entries.
+    wall_seconds, cpu_seconds : float
+        Time since the start, compiling and scoring left out; CPU time is summed over threads.
+    n_products, n_evaluations : int
+        Products with the gradient, and evaluations of f along a few directions, in this step.
+    score : float or None
+        Score on the held-out entries, if any.
+    """
+
+    step: int
+    rank: int
+    value: float
+    sigma: float
+    alignment: float
+    gap: float
+    wall_seconds: float
+    cpu_seconds: float
+    n_products: int
+    n_evaluations: int
+    score: float | None = None
+
+
+class History(Sequence[Record]):
+    """The records of a run, and the value it started from."""
+
+    def __init__(self, initial_value: float, records: Sequence[Record] = ()) -> None:
+        self.initial_value = initial_value
+        self._records = list(records)
+
+    def append(self, record: Record) -> None:
+        """Add the newest step."""
+        self._records.append(record)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One field of all records, as an array."""
+        return np.array([getattr(record, name) for record in self])
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns by name, ready for a data frame."""
+        return {field.name: [getattr(record, field.name) for record in self] for field in fields(Record)}
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "History": ...
+    def __getitem__(self, index: int | slice) -> "Record | History":
+        """One record, or a shorter history."""
+        if isinstance(index, slice):
+            return History(self.initial_value, self._records[index])
+        return self._records[index]
+
+    def __len__(self) -> int:
+        """Number of steps."""
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        """From where to where."""
+        last = f", value {self.initial_value:.6g} -> {self[-1].value:.6g}" if len(self) else ""
+        return f"History({len(self)} steps{last})"
+
+
+class Clock:
+    """Wall and CPU seconds since its making, pauses left out."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        """Wall and CPU seconds so far."""
+        return time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time spent inside does not count."""
+        wall, cpu = self.read()
+        try:
+            yield
+        finally:
+            self._wall, self._cpu = time.perf_counter() - wall, time.process_time() - cpu

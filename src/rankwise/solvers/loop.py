@@ -1,0 +1,244 @@
+"""The loop that runs every solver: it counts, times, scores, stops, and returns the model with its path."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .._errors import DataError, SettingError
+from ..model import LowRankModel
+from ..objectives import Objective
+from ..observations import Observations
+from .history import Clock, History, Record
+from .methods import get
+
+log = logging.getLogger("rankwise")
+
+Score = Callable[[NDArray[Any], NDArray[Any]], float]
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why a run ended: a word for programs, a sentence for people."""
+
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `solve` returns.
+
+    Attributes
+    ----------
+    model : LowRankModel
+    history : History
+        One record per step.
+    status : Status
+        Why it stopped.
+    compile_seconds : float
+        Time spent compiling before the clock started; near zero once the kernels are cached.
+    """
+
+    model: LowRankModel
+    history: History
+    status: Status
+    compile_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: at a rank, at a small relative change of the value, at a time, or when the callback says so."""
+
+    rank: int
+    tol: float = 0.0
+    time_limit: float | None = None
+    callback: Callable[[Record], bool | None] | None = None
+
+    def check(self) -> None:
+        """Raise on values that cannot be used."""
+        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
+            raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
+        if not self.tol >= 0:
+            raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise SettingError(f"`time_limit` must be a positive number of seconds, got {self.time_limit!r}.")
+        if self.callback is not None and not callable(self.callback):
+            raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
+
+    def reached(self, record: Record, previous: float) -> Status | None:
+        """Status if it is time to stop after this record, the value before it being `previous`."""
+        if self.callback is not None and self.callback(record):
+            return Status("callback", f"The callback stopped the run at rank {record.rank}.")
+        if record.rank >= self.rank:
+            return Status("rank", f"Reached rank {record.rank}.")
+        if previous - record.value <= self.tol * abs(previous) and self.tol > 0:
+            return Status("tol", f"The value changed by less than {self.tol:g} of itself at rank {record.rank}.")
+        if self.time_limit is not None and record.wall_seconds >= self.time_limit:
+            return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")
+        return None
+
+
+def solve(
+    objective: Objective,
+    method: Any = "eglrl",
+    *,
+    rank: int = 10,
+    tol: float = 0.0,
+    time_limit: float | None = None,
+    callback: Callable[[Record], bool | None] | None = None,
+    held_out: Observations | None = None,
+    score: Score | None = None,
+    random_state: int = 0,
+) -> Result:
+    """Minimise an objective over matrices of rank at most `rank`, starting from zero.
+
+    Parameters
+    ----------
+    objective : Objective
+        A `Problem`, a `MultitaskRegression`, a `Ridged`, or your own.
+    method : str or solver, default="eglrl"
+        A name of `rankwise.solvers.METHODS` or an object such as `GreedyPursuit()`.
+    rank : int, default=10
+    tol : float, default=0
+        Stop when a step lowers the value by less than this share of it.
+    time_limit : float, optional
+        Stop after the step that passes this many seconds.
+    callback : callable, optional
+        Called with each step's `Record`; stops the run if it returns true.
+    held_out : Observations, optional
+        Entries to score after each step; the clock stands still meanwhile.
+    score : callable (targets, predictions) -> float, optional
+        Default: the mean loss.
+    random_state : int, default=0
+        Step t draws from ``SeedSequence((random_state, t))``.
+
+    Returns
+    -------
+    Result
+    """
+    solver, stopping = get(method, objective), Stopping(rank, tol, time_limit, callback)
+    stopping.check()
+    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
+    scorer = None if held_out is None else _Scorer(objective, held_out, score)
+    with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+        compile_seconds = _rehearse(objective, solver)
+        try:
+            result = _run(objective, solver, stopping, scorer, int(random_state))
+        finally:
+            objective.close()
+    return replace(result, compile_seconds=compile_seconds)
+
+
+def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer | None", seed: int) -> Result:
+    clock = Clock()
+    solver.init(objective)
+    previous = objective.value()
+    history, path, status = History(previous), [np.zeros(0)], None
+    while status is None:
+        step = len(history) + 1
+        report = solver.step(objective, np.random.default_rng((seed, step)))
+        value = objective.value()
+        if not report.moved:
+            status = _stuck(report, objective)
+            break
+        path.append(objective.point.theta.copy())
+        bound = report.sigma * float(np.abs(path[-1]).sum())
+        record = Record(
+            step=step,
+            rank=objective.point.rank,
+            value=value,
+            sigma=report.sigma,
+            alignment=report.sigma / report.norm,
+            gap=max(report.inner + bound - (previous - value), 0.0),
+            wall_seconds=0.0,
+            cpu_seconds=0.0,
+            n_products=report.n_products,
+            n_evaluations=report.n_evaluations,
+        )
+        wall, cpu = clock.read()
+        with clock.paused():
+            scored = None if scorer is None else scorer()
+            record = replace(record, wall_seconds=wall, cpu_seconds=cpu, score=scored)
+            history.append(record)
+            log.debug("step %d: value %.6g, sigma %.4g, %.3f s", step, value, report.sigma, wall)
+            status, previous = stopping.reached(record, previous), value
+    return Result(_model(objective, path), history, status)
+
+
+def _stuck(report: Any, objective: Objective) -> Status:
+    at = f"at rank {objective.point.rank}"
+    if report.sigma == 0.0:
+        return Status("optimal", f"The gradient is zero {at}: no matrix of any rank has a lower value.")
+    return Status("no-descent", f"No step along the top singular pair lowers the value {at}.")
+
+
+def _model(objective: Objective, path: list[NDArray[np.float64]]) -> LowRankModel:
+    point = objective.point
+    triangle = np.zeros((point.rank, point.rank))
+    for theta in path:
+        if theta.size:
+            triangle[theta.size - 1, : theta.size] = theta
+    observations, loss = getattr(objective, "observations", None), getattr(objective, "loss", None)
+    return LowRankModel(
+        triangle,
+        np.ascontiguousarray(point.U),
+        np.ascontiguousarray(point.V),
+        None if observations is None else observations.row_labels,
+        None if observations is None else observations.col_labels,
+        "identity" if loss is None else loss.link,
+    )
+
+
+def _mean_loss(loss: Any) -> Score:
+    return lambda targets, predicted: float(loss.value(predicted, targets).mean())
+
+
+class _Scorer:
+    """Scores the current point on held-out entries."""
+
+    def __init__(self, objective: Objective, held_out: Observations, score: Score | None) -> None:
+        if held_out.shape != objective.shape:
+            raise DataError(f"`held_out` has shape {held_out.shape} but the problem has shape {objective.shape}.")
+        loss = getattr(objective, "loss", None)
+        if score is None and loss is None:
+            raise SettingError(
+                "This objective has no loss to score with; pass `score=`, a function of targets, predictions."
+            )
+        self.objective, self.rows, self.cols, self.targets = objective, held_out.rows, held_out.cols, held_out.targets
+        self.score: Score = _mean_loss(loss) if score is None else score
+
+    def __call__(self) -> float:
+        """Score of the current point."""
+        point = self.objective.point
+        model = LowRankModel(np.diag(point.theta), point.U, point.V)
+        model.path[-1] = point.theta
+        return float(self.score(self.targets, model.at(self.rows, self.cols)))
+
+
+_rehearsed: set[Any] = set()
+
+
+def _rehearse(objective: Objective, solver: Any) -> float:
+    """Run the solver on a tiny problem of the same kind, so that compiling stays outside the clock."""
+    kind = getattr(objective, "rehearsal", None)
+    if kind is None:
+        return 0.0
+    key, small = kind()
+    key = (key, type(solver), repr(solver))
+    if key in _rehearsed:
+        return 0.0
+    start = time.perf_counter()
+    _run(small, solver, Stopping(2), None, 0)
+    _rehearsed.add(key)
+    return time.perf_counter() - start

@@ -1,0 +1,29 @@
+"""The methods by their names in the paper."""
+
+from typing import Any
+
+from .._errors import LossError, SettingError
+from .greedy import GreedyPursuit
+
+METHODS: dict[str, tuple[Any, str]] = {
+    "r1mp": (GreedyPursuit("coefficients"), "rank-one matrix pursuit, square loss, all coefficients refitted"),
+    "r1mp-economic": (GreedyPursuit("economic"), "rank-one matrix pursuit, square loss, two numbers refitted"),
+    "glrl": (GreedyPursuit("coefficients"), "greedy low-rank learning, any smooth loss, all coefficients refitted"),
+    "eglrl": (GreedyPursuit("economic"), "greedy low-rank learning, any smooth loss, two numbers refitted"),
+    "glrl-none": (GreedyPursuit("none"), "greedy low-rank learning, any convex loss, nothing refitted"),
+}
+SQUARE_ONLY = ("r1mp", "r1mp-economic")
+
+
+def get(method: Any, objective: Any = None) -> Any:
+    """Return a solver itself, or the one of that name; check that it fits the objective."""
+    if not isinstance(method, str):
+        if not all(hasattr(method, name) for name in ("init", "step")):
+            raise SettingError(f"A method must be a name or a solver, got {type(method).__name__}.")
+        return method
+    if method not in METHODS:
+        raise SettingError(f"Unknown method {method!r}: use one of {', '.join(METHODS)}.")
+    if method in SQUARE_ONLY and objective is not None and not objective.quadratic:
+        loss = getattr(objective, "loss", objective)
+        raise LossError(f'method="{method}" needs the square loss, got {loss!r}; use "glrl" or "eglrl".')
+    return METHODS[method][0]

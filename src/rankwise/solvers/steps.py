@@ -1,0 +1,92 @@
+"""How far to go along a new rank-one term, and small minimisations over a few coefficients."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from ..objectives import Objective, Restriction
+
+Array = NDArray[Any]
+TRIES = 60
+
+
+def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tuple[float, int]:
+    """Weight of the new term in line 4 of Algorithm 2, and the evaluations it took.
+
+    It is ``-sigma / L``, the longest step Proposition 1 allows; where L is unknown, the smallest L found by
+    backtracking for which the proposition's descent holds along this term. Zero if no step lowers f.
+    """
+    if objective.lipschitz is not None:
+        return -sigma / objective.lipschitz, 0
+    return backtrack(objective.along(u, v), sigma)
+
+
+def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
+    """Find L by halving or doubling so that ``f(X - sigma / L D) <= f(X) - sigma**2 / (2 L)``."""
+    here = np.array([1.0, 0.0])
+    value, _ = phi(here)
+    curvature = phi.curve(here, np.array([0.0, 1.0]))[1]
+    bound = curvature if 0 < curvature < np.inf else 1.0
+
+    def holds(bound: float) -> bool:
+        reached = phi(np.array([1.0, -sigma / bound]))[0]
+        return bool(reached <= value - sigma**2 / (2 * bound))
+
+    growth = 0.5 if holds(bound) else 2.0
+    for tries in range(1, TRIES):
+        if holds(growth * bound) == (growth > 1):
+            return -sigma / (growth * bound if growth > 1 else bound), tries + 2
+        bound *= growth
+    return (-sigma / bound if growth < 1 else 0.0), TRIES + 1
+
+
+def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
+    """Minimiser of a quadratic restriction, by Newton's step and a second one that mends its rounding."""
+    hessian = phi.hessian()
+    best, (least, gradient) = start, phi(start)
+    for _ in range(2):
+        c = best - np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        value, gradient = phi(c)
+        if not value <= least:  # rounding, not progress
+            break
+        best, least = c, value
+    return best, 3
+
+
+def minimise(phi: Restriction, start: Array, scale: Array, max_iter: int) -> tuple[Array, int]:
+    """Lower a restriction by at most `max_iter` L-BFGS iterations from `start`.
+
+    Never returns a point that is worse than `start`, nor one where f is not finite.
+
+    Parameters
+    ----------
+    phi : Restriction
+    start : ndarray of shape (k,)
+    scale : ndarray of shape (k,)
+        Steps to expect: L-BFGS sees ``(c - start) / scale``, and its first step has length one.
+    max_iter : int
+
+    Returns
+    -------
+    c : ndarray of shape (k,)
+    n_evaluations : int
+    """
+    best, (least, gradient) = start, phi(start)
+    unit = abs(float(gradient * scale @ np.ones_like(scale))) or 1.0
+    n_evaluations = 1
+
+    def scaled(y: Array) -> tuple[float, Array]:
+        nonlocal best, least, n_evaluations
+        c = start + scale * y
+        value, gradient = phi(c)
+        n_evaluations += 1
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return np.finfo(float).max, np.zeros_like(y)
+        if value < least:
+            best, least = c, value
+        return value / unit, scale * gradient / unit
+
+    minimize(scaled, np.zeros_like(start), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
+    return best, n_evaluations

@@ -1,0 +1,68 @@
+"""Matrices known through their products."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+Vector = NDArray[Any]
+
+
+class LowRank(LinearOperator):
+    """``U diag(theta) V.T``; a product costs O((n_rows + n_cols) rank)."""
+
+    def __init__(self, theta: Vector, U: Vector, V: Vector) -> None:
+        super().__init__(np.dtype(np.float64), (U.shape[0], V.shape[0]))
+        self.theta, self.U, self.V = theta, U, V
+
+    def _matvec(self, v: Vector) -> Vector:
+        return _product(self.U, self.theta, self.V, v)
+
+    def _rmatvec(self, u: Vector) -> Vector:
+        return _product(self.V, self.theta, self.U, u)
+
+    def _adjoint(self) -> "LowRank":
+        return LowRank(self.theta, self.V, self.U)
+
+
+class SparsePlusLowRank(LinearOperator):
+    """``S + L``, never formed. One fused product passes once over S if S has a fused product of its own."""
+
+    def __init__(self, sparse: Any, low_rank: LowRank) -> None:
+        super().__init__(np.dtype(np.float64), low_rank.shape)
+        self.sparse, self.low_rank = as_operator(sparse), low_rank
+
+    def _matvec(self, v: Vector) -> Vector:
+        return np.asarray(self.sparse.matvec(v.ravel()) + self.low_rank.matvec(v.ravel()))
+
+    def _rmatvec(self, u: Vector) -> Vector:
+        return np.asarray(self.sparse.rmatvec(u.ravel()) + self.low_rank.rmatvec(u.ravel()))
+
+    def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
+        """``z = (S + L) v + shift`` and ``(S + L).T z``."""
+        added = self.low_rank.matvec(v)
+        z, w = gram(self.sparse, v, added if shift is None else added + shift)
+        return z, w + self.low_rank.rmatvec(z)
+
+
+def _product(left: Vector, theta: Vector, right: Vector, v: Vector) -> Vector:
+    """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
+    inner = theta * (right.T @ v.ravel().astype(right.dtype, copy=False))
+    return np.asarray(left @ inner.astype(left.dtype, copy=False), np.float64)
+
+
+def as_operator(matrix: Any) -> LinearOperator:
+    """`matrix` as a SciPy linear operator."""
+    return matrix if isinstance(matrix, LinearOperator) else aslinearoperator(matrix)
+
+
+def gram(operator: LinearOperator, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
+    """``z = A v + shift`` and ``A.T z``, in one pass if the operator can."""
+    if hasattr(operator, "gram"):
+        z, w = operator.gram(v, shift)
+        return z, w
+    z = operator.matvec(v)
+    if shift is not None:
+        z = z + shift
+    return z, operator.rmatvec(z)
