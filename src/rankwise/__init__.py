@@ -20,6 +20,7 @@ _HOMES = {
     "Problem": "objectives",
     "RankwiseError": "_errors",
     "Ridged": "objectives",
+    "RobustFactorization": "estimators",
     "SettingError": "_errors",
     "load": "model",
     "loss": "losses",
@@ -30,7 +31,7 @@ _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
 if TYPE_CHECKING:
     from . import datasets, losses, selection, solvers, spectral
     from ._errors import DataError, LossError, RankwiseError, SettingError
-    from .estimators import MatrixCompletion
+    from .estimators import MatrixCompletion, RobustFactorization
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
@@ -65,6 +66,7 @@ __all__ = [
     "Problem",
     "RankwiseError",
     "Ridged",
+    "RobustFactorization",
     "SettingError",
     "datasets",
     "load",

@@ -24,8 +24,9 @@ class Buffers:
         return found
 
     def give_back(self, vector: NDArray[Any]) -> None:
-        """Return a vector that nobody reads any more."""
-        self._idle.append(vector)
+        """Return a vector that nobody reads any more; blocks are not kept."""
+        if vector.ndim == 1:
+            self._idle.append(vector)
 
     def clear(self) -> None:
         """Let all of them go."""

@@ -42,15 +42,21 @@ class Shard:
         return np.array(found)
 
     def product(self, v: Array) -> Array:
-        """``G v``. Join: concatenate."""
-        rows = np.empty(self.stop - self.start)
-        pattern.product(self.indptr, self.indices, self.slopes, v, rows)
+        """``G v`` for a vector or a block of columns. Join: concatenate."""
+        rows = np.empty((self.stop - self.start, *v.shape[1:]))
+        kernel = pattern.product if v.ndim == 1 else pattern.product_block
+        kernel(self.indptr, self.indices, self.slopes, v, rows)
         return rows
 
     def transposed(self, u: Array) -> Array:
-        """``G.T u``. Join: sum."""
-        cols = self.buffers.take(self.n_cols)
-        pattern.transposed(self.indptr, self.indices, self.slopes, u[self.start : self.stop], cols)
+        """``G.T u`` for a vector or a block of columns. Join: sum."""
+        u = u[self.start : self.stop]
+        if u.ndim == 1:
+            cols = self.buffers.take(self.n_cols)
+            pattern.transposed(self.indptr, self.indices, self.slopes, u, cols)
+        else:
+            cols = np.zeros((self.n_cols, u.shape[1]))
+            pattern.transposed_block(self.indptr, self.indices, self.slopes, u, cols)
         return cols
 
     def gram(self, v: Array, shift: Array) -> tuple[Array, Array]:
@@ -60,14 +66,31 @@ class Shard:
         pattern.gram(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
         return rows, cols
 
-    def aim(self, u: Array, v: Array) -> None:
-        """Remember ``u v.T`` at the observed entries. Join: stay."""
-        pattern.rank_one_at(self.indptr, self.indices, u[self.start : self.stop], v, self.direction)
+    def aim(self, u: Array, v: Array, theta: Array | None = None) -> None:
+        """Remember ``u v.T``, or ``u diag(theta) v.T``, at the observed entries. Join: stay."""
+        if theta is None:
+            pattern.rank_one_at(self.indptr, self.indices, u[self.start : self.stop], v, self.direction)
+        else:
+            self._low_rank(theta, u, v, self.direction)
 
     def plane(self, shrink: float, weight: float) -> Array:
         """Value, first and second derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
         arrays = self.predicted, self.direction, self.targets, self.weights
         return np.array(self.loss.plane(self.formula, *arrays, float(shrink), float(weight)))
+
+    def breakpoints(self, lo: float, hi: float, n_bins: int) -> Array:
+        """Slope of f(X + eta D) just above eta = lo, then jumps and counts in bins of (lo, hi]. Join: sum."""
+        found = np.zeros((2, n_bins))
+        arrays = self.predicted, self.direction, self.targets, self.weights
+        slope = self.loss.breakpoints(self.formula, *arrays, float(lo), float(hi), *found)
+        return np.concatenate(([slope], found.ravel()))
+
+    def breakpoints_between(self, lo: float, hi: float, most: int) -> Array:
+        """The breakpoints in (lo, hi], each with its jump, at most `most`. Join: concatenate."""
+        found = np.empty((2, most))
+        arrays = self.predicted, self.direction, self.targets, self.weights
+        n = self.loss.breakpoints_between(self.formula, *arrays, float(lo), float(hi), *found)
+        return found[:, : int(n)].T
 
     def add(self, step: int, shrink: float, weight: float) -> None:
         """``X = shrink X + weight D``. Join: stay."""

@@ -1,5 +1,6 @@
 """Estimators in the manner of scikit-learn: validate, build, solve, store."""
 
 from .completion import MatrixCompletion
+from .robust import RobustFactorization
 
-__all__ = ["MatrixCompletion"]
+__all__ = ["MatrixCompletion", "RobustFactorization"]

@@ -1,5 +1,6 @@
 """One decorator for all kernels, and the private folder their compiled code is kept in."""
 
+import hashlib
 import os
 import stat
 import sys
@@ -41,12 +42,18 @@ def private_folder(path: Path) -> Path | None:
     return path
 
 
+def sources_digest() -> str:
+    """Name for this version of the kernels: a kernel inlines code of other files, which Numba's own stamp misses."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
 def _choose_cache() -> str | None:
-    if numba.config.CACHE_DIR:  # the user has chosen one for all of Numba
-        return str(numba.config.CACHE_DIR)
     try:
-        folder = private_folder(user_cache_folder() / "rankwise" / "numba")
-    except RuntimeError:
+        # The user may have chosen a folder for all of Numba.
+        home = Path(numba.config.CACHE_DIR or user_cache_folder()) / "rankwise" / "numba"
+        folder = private_folder(home) and private_folder(home / sources_digest())
+    except (OSError, RuntimeError):
         return None
     return str(folder) if folder else None
 

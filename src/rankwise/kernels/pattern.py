@@ -60,6 +60,31 @@ def transposed(indptr, indices, values, u, cols):
 
 
 @jit
+def product_block(indptr, indices, values, V, rows):
+    """Write ``G V`` into `rows`, for several columns in one pass."""
+    for i in range(uint64(indptr.size - 1)):
+        out = rows[i]
+        out[:] = 0.0
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            right = V[indices[k]]
+            value = float64(values[k])
+            for c in range(out.size):
+                out[c] += value * right[c]
+
+
+@jit
+def transposed_block(indptr, indices, values, U, cols):
+    """Add ``G.T U`` to `cols`, for several columns in one pass."""
+    for i in range(uint64(indptr.size - 1)):
+        left = U[i]
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            out = cols[indices[k]]
+            value = float64(values[k])
+            for c in range(left.size):
+                out[c] += value * left[c]
+
+
+@jit
 def gram(indptr, indices, values, v, shift, rows, cols):
     """Write ``z = G v + shift`` into `rows` and add ``G.T z`` to `cols`, in one pass over the pattern."""
     for i in range(uint64(indptr.size - 1)):

@@ -3,10 +3,23 @@
 from .._errors import LossError
 from .base import Loss
 from .custom import CustomLoss, loss
+from .nonsmooth import Absolute, EpsilonInsensitive, Hinge, Quantile
 from .smooth import Huber, Logistic, Poisson, SmoothHinge, Square, SquaredHinge
 
 BY_NAME: dict[str, type[Loss]] = {
-    kind.name: kind for kind in (Square, Logistic, Huber, SquaredHinge, SmoothHinge, Poisson)
+    kind.name: kind
+    for kind in (
+        Square,
+        Logistic,
+        Huber,
+        SquaredHinge,
+        SmoothHinge,
+        Poisson,
+        Absolute,
+        Quantile,
+        Hinge,
+        EpsilonInsensitive,
+    )
 }
 
 
@@ -24,11 +37,15 @@ def get(loss: "str | Loss") -> Loss:
 
 __all__ = [
     "BY_NAME",
+    "Absolute",
     "CustomLoss",
+    "EpsilonInsensitive",
+    "Hinge",
     "Huber",
     "Logistic",
     "Loss",
     "Poisson",
+    "Quantile",
     "SmoothHinge",
     "Square",
     "SquaredHinge",

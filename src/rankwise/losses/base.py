@@ -1,12 +1,22 @@
 """What every loss has: a formula, facts about it, and the targets it takes."""
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
-from ..kernels import entrywise
+from ..kernels import entrywise, piecewise
+
+BUILT_IN = SimpleNamespace(
+    evaluate=entrywise.evaluate,
+    plane=entrywise.plane,
+    curve=entrywise.curve,
+    values_at=entrywise.values_at,
+    breakpoints=piecewise.breakpoints,
+    breakpoints_between=piecewise.breakpoints_between,
+)
 
 
 class Loss:
@@ -22,6 +32,8 @@ class Loss:
         Lipschitz constant of the slope, the paper's L; None if there is none, or none is known.
     quadratic : bool
         Whether the curvature is constant, so that refitting coefficients is a least-squares problem.
+    piecewise_linear : bool
+        Whether it is made of straight lines, so that the best step along a direction is a weighted median.
     domain : str
         The targets it takes, in words.
     link : str
@@ -32,6 +44,7 @@ class Loss:
     smooth: bool = True
     lipschitz: float | None = None
     quadratic: bool = False
+    piecewise_linear: bool = False
     domain: str = "any real number"
     link: str = "identity"
 
@@ -42,8 +55,8 @@ class Loss:
 
     @property
     def compiled(self) -> Any:
-        """The module-like holder of kernels that accept this loss's formula."""
-        return entrywise
+        """Holder of the kernels that accept this loss's formula."""
+        return BUILT_IN
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that this loss takes."""

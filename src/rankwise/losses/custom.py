@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import LossError
-from ..kernels import entrywise
+from ..kernels import formulas
 from ..kernels.jit import OPTIONS, uncached
-from .base import Loss
+from .base import BUILT_IN, Loss
 
 Formula = Callable[[float, float], float]
 
 # One set of kernels for all user losses: the type of the formula picks the specialisation, never a disk cache.
 _KERNELS = SimpleNamespace(
-    **{name: uncached(getattr(entrywise, name)) for name in ("evaluate", "plane", "curve", "values_at")}
+    **{name: uncached(getattr(BUILT_IN, name)) for name in ("evaluate", "plane", "curve", "values_at")}
 )
 _STEP = float(np.cbrt(np.finfo(float).eps))
 
@@ -58,8 +58,8 @@ class CustomLoss(Loss):
     @cached_property
     def formula(self) -> Any:
         """A tuple type of its own, registered with the kernels."""
-        kind = type(f"{self.title}Formula", (entrywise.SquareFormula,), {})
-        entrywise.FORMULAS[kind] = _complete(self.title, *self._functions)
+        kind = type(f"{self.title}Formula", (formulas.SquareFormula,), {})
+        formulas.FORMULAS[kind] = _complete(self.title, *self._functions)
         return kind()
 
     @property
@@ -170,7 +170,7 @@ def _jit(function: Formula, title: str) -> Any:
     return compiled
 
 
-_TWINS = {"exp": entrywise.exp, "log": entrywise.log, "log1p": entrywise.log1p}
+_TWINS = {"exp": formulas.exp, "log": formulas.log, "log1p": formulas.log1p}
 _SAME = {getattr(module, name): twin for module in (math, np) for name, twin in _TWINS.items()}
 
 

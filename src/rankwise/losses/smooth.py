@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import LossError
-from ..kernels import entrywise
+from ..kernels import formulas
 from .base import Loss, SignLoss
 
 
@@ -20,9 +20,9 @@ class Square(Loss):
     quadratic = True
 
     @property
-    def formula(self) -> entrywise.SquareFormula:
+    def formula(self) -> formulas.SquareFormula:
         """No parameters."""
-        return entrywise.SquareFormula()
+        return formulas.SquareFormula()
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Logistic(SignLoss):
     lipschitz = 0.25
 
     @property
-    def formula(self) -> entrywise.LogisticFormula:
+    def formula(self) -> formulas.LogisticFormula:
         """No parameters."""
-        return entrywise.LogisticFormula()
+        return formulas.LogisticFormula()
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Huber(Loss):
             raise LossError(f"Huber needs a finite delta > 0, got {self.delta:g}.")
 
     @property
-    def formula(self) -> entrywise.HuberFormula:
+    def formula(self) -> formulas.HuberFormula:
         """The distance at which it turns linear."""
-        return entrywise.HuberFormula(float(self.delta))
+        return formulas.HuberFormula(float(self.delta))
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class SquaredHinge(SignLoss):
     lipschitz = 1.0
 
     @property
-    def formula(self) -> entrywise.SquaredHingeFormula:
+    def formula(self) -> formulas.SquaredHingeFormula:
         """No parameters."""
-        return entrywise.SquaredHingeFormula()
+        return formulas.SquaredHingeFormula()
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class SmoothHinge(SignLoss):
     lipschitz = 1.0
 
     @property
-    def formula(self) -> entrywise.SmoothHingeFormula:
+    def formula(self) -> formulas.SmoothHingeFormula:
         """No parameters."""
-        return entrywise.SmoothHingeFormula()
+        return formulas.SmoothHingeFormula()
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Poisson(Loss):
     domain_cure = "Counts cannot be negative."
 
     @property
-    def formula(self) -> entrywise.PoissonFormula:
+    def formula(self) -> formulas.PoissonFormula:
         """No parameters."""
-        return entrywise.PoissonFormula()
+        return formulas.PoissonFormula()
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that are finite and not negative."""

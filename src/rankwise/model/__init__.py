@@ -1,7 +1,7 @@
 """The learned matrix: factors, the coefficients of every rank, prediction, files."""
 
-from .factors import Factors
+from .factors import Factors, as_terms
 from .files import load, save
 from .low_rank import LowRankModel
 
-__all__ = ["Factors", "LowRankModel", "load", "save"]
+__all__ = ["Factors", "LowRankModel", "as_terms", "load", "save"]

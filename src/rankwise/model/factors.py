@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Array = NDArray[Any]
 BLOCK = 8  # columns are added in blocks of this many, so that a factor row is a whole number of SIMD registers
 
 
@@ -49,21 +50,30 @@ class Factors:
         """`theta` with zeros for the unused columns."""
         return np.concatenate((theta, np.zeros(self._theta.size - theta.size)))
 
-    def append(self, shrink: float, weight: float, u: NDArray[Any], v: NDArray[Any]) -> None:
-        """``X = shrink X + weight u v.T``."""
-        if self.rank == self._theta.size:
-            self._theta = np.concatenate((self._theta, np.zeros(BLOCK)))
-            self._U, self._V = (np.pad(factor, ((0, 0), (0, BLOCK))) for factor in (self._U, self._V))
+    def append(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
+        """``X = shrink X + weight u v.T``, or ``shrink X + weight u diag(theta) v.T`` for several columns."""
+        theta, u, v = as_terms(u, v, theta)
+        missing = self.rank + theta.size - self._theta.size
+        if missing > 0:
+            more = -(-missing // BLOCK) * BLOCK
+            self._theta = np.concatenate((self._theta, np.zeros(more)))
+            self._U, self._V = (np.pad(factor, ((0, 0), (0, more))) for factor in (self._U, self._V))
         self._theta[: self.rank] *= shrink
-        self._theta[self.rank] = weight
-        self._U[:, self.rank], self._V[:, self.rank] = u, v
-        self.rank += 1
+        new = slice(self.rank, self.rank + theta.size)
+        self._theta[new], self._U[:, new], self._V[:, new] = weight * theta, u, v
+        self.rank += theta.size
 
     def replace(self, theta: NDArray[Any]) -> None:
         """New coefficients for the same terms."""
         self._theta[: self.rank] = theta
 
-    def inner_products(self, u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
-        """``<u_k v_k.T, u v.T>`` for every term k; O((n_rows + n_cols) rank)."""
+    def inner_products(self, u: Array, v: Array) -> NDArray[np.float64]:
+        """``<u_k v_k.T, u v.T>`` for every term k; O((n_rows + n_cols) rank) for each column of u and v."""
         u, v = (np.asarray(side, np.float64) for side in (u, v))
-        return np.asarray((u @ self.U) * (v @ self.V))
+        return np.asarray((u.T @ self.U) * (v.T @ self.V))
+
+
+def as_terms(u: Array, v: Array, theta: Array | None = None) -> tuple[Array, Array, Array]:
+    """Coefficients, left and right columns of ``u diag(theta) v.T``; one term if u and v are vectors."""
+    u, v = (side.reshape(side.shape[0], -1) for side in (u, v))
+    return np.ones(u.shape[1]) if theta is None else theta, u, v

@@ -29,7 +29,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             found = getattr(model, name)
             if found is not None:
                 arrays[name] = _plain(found, name)
-    about = {"format": FORMAT, "version": VERSION, "link": model.link}
+    about = {"format": FORMAT, "version": VERSION, "link": model.link, "chosen": model.chosen}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
@@ -66,9 +66,10 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
 
 def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str) -> LowRankModel:
     try:
-        model = LowRankModel(link=about["link"], **arrays)
-        rank = model.path.shape[0]
-        sound = model.path.shape == (rank, rank) and model.U.shape[1:] == model.V.shape[1:] == (rank,)
+        model = LowRankModel(link=about["link"], chosen=about["chosen"], **arrays)
+        longest = model.longest
+        sound = model.path.shape == (longest, longest) and model.U.shape[1:] == model.V.shape[1:] == (longest,)
+        sound = sound and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
         sound = sound and all(np.isfinite(part).all() for part in (model.path, model.U, model.V))
         for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
             sound = sound and (labels is None or labels.shape == (size,))

@@ -19,14 +19,17 @@ class LowRankModel:
 
     Attributes
     ----------
-    path : ndarray of shape (rank, rank)
+    path : ndarray of shape (longest, longest)
         Row k - 1 holds the coefficients of the rank-k model, zeros beyond.
-    U, V : ndarray of shape (n_rows, rank) and (n_cols, rank)
+    U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
         Unit columns.
     row_labels, col_labels : ndarray or None
         Names of the rows and columns; None means their numbers.
     link : {"identity", "logit", "log"}
         What `scale="response"` undoes.
+    chosen : int, optional
+        The rank that is used unless another is asked for; by default the longest on the path. A solver whose steps
+        may raise the value chooses its best.
     """
 
     path: NDArray[np.float64]
@@ -35,10 +38,16 @@ class LowRankModel:
     row_labels: NDArray[Any] | None = None
     col_labels: NDArray[Any] | None = None
     link: str = "identity"
+    chosen: int | None = None
 
     @property
     def rank(self) -> int:
-        """Number of terms."""
+        """The rank that is used unless another is asked for."""
+        return self.longest if self.chosen is None else self.chosen
+
+    @property
+    def longest(self) -> int:
+        """The largest rank on the path."""
         return int(self.path.shape[0])
 
     @property
@@ -48,11 +57,11 @@ class LowRankModel:
 
     @property
     def theta(self) -> NDArray[np.float64]:
-        """Coefficients at full rank."""
+        """Coefficients at the model's rank."""
         return self.coefficients(None)
 
     def coefficients(self, rank: int | None) -> NDArray[np.float64]:
-        """Coefficients of the rank-`rank` model, shape (rank,); None means full rank."""
+        """Coefficients of the rank-`rank` model, shape (rank,); None means the model's rank."""
         rank = self._checked(rank)
         return self.path[rank - 1, :rank] if rank else np.zeros(0)
 
@@ -65,7 +74,7 @@ class LowRankModel:
         ----------
         rows, cols : array-like of shape (n,)
         rank : int, optional
-            Any rank of the path, 0 to `self.rank`; no refit, the same as having stopped there.
+            Any rank of the path, 0 to `self.longest`; no refit, the same as having stopped there.
         scale : {"link", "response"}, default="link"
             "response" gives probabilities of +1 under the logistic loss and rates under Poisson.
         """
@@ -94,8 +103,8 @@ class LowRankModel:
     def _checked(self, rank: int | None) -> int:
         if rank is None:
             return self.rank
-        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank <= self.rank:
-            raise SettingError(f"`rank` must be an integer from 0 to {self.rank}, got {rank!r}.")
+        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank <= self.longest:
+            raise SettingError(f"`rank` must be an integer from 0 to {self.longest}, got {rank!r}.")
         return int(rank)
 
     def __repr__(self) -> str:

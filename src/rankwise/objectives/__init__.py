@@ -2,7 +2,7 @@
 
 from .multitask import MultitaskRegression
 from .problem import Problem
-from .protocol import Gradient, Objective, Restriction
+from .protocol import Gradient, Objective, PlaneRestriction, Restriction
 from .ridge import Ridged
 
-__all__ = ["Gradient", "MultitaskRegression", "Objective", "Problem", "Restriction", "Ridged"]
+__all__ = ["Gradient", "MultitaskRegression", "Objective", "PlaneRestriction", "Problem", "Restriction", "Ridged"]

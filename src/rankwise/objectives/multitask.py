@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from .._errors import DataError
-from ..model import Factors
+from ..model import Factors, as_terms
 
 Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ class MultitaskRegression:
     responses : sequence of array-like, shapes (n_t,)
     """
 
-    smooth, quadratic = True, True
+    smooth, quadratic, piecewise_linear = True, True, False
 
     def __init__(self, designs: Sequence[ArrayLike], responses: Sequence[ArrayLike]) -> None:
         self.designs = [np.asarray(design, float) for design in designs]
@@ -56,18 +56,20 @@ class MultitaskRegression:
         pieces = np.split(self._residual(), self._ends)
         return DenseGradient(np.column_stack([A.T @ r for A, r in zip(self.designs, pieces, strict=True)]), self.point)
 
-    def along(self, u: Array, v: Array) -> "LeastSquares":
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> "LeastSquares":
         """``(shrink, weight) -> f(shrink W + weight u v.T)``."""
-        return LeastSquares(np.column_stack((self._images @ self.point.theta, self._image(u, v))), self.responses)
+        scales, left, right = as_terms(u, v, theta)
+        both = self._images @ self.point.theta, self._image(left, right) @ scales
+        return LeastSquares(np.column_stack(both), self.responses)
 
     def along_terms(self) -> "LeastSquares":
         """``theta -> f(sum_k theta[k] u_k v_k.T)``."""
         return LeastSquares(self._images, self.responses)
 
-    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+    def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """``W = shrink W + weight u v.T``."""
-        self.point.append(shrink, weight, u, v)
-        self._images = np.column_stack((self._images, self._image(u, v)))
+        self.point.append(shrink, weight, u, v, theta)
+        self._images = np.column_stack((self._images, self._image(*as_terms(u, v)[1:])))
 
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of W."""
@@ -76,8 +78,8 @@ class MultitaskRegression:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _image(self, u: Array, v: Array) -> Array:
-        return np.concatenate([(A @ u) * v[t] for t, A in enumerate(self.designs)])
+    def _image(self, left: Array, right: Array) -> Array:
+        return np.concatenate([(A @ left) * right[t] for t, A in enumerate(self.designs)])
 
     def _residual(self) -> Array:
         return self._images @ self.point.theta - self.responses
@@ -101,6 +103,11 @@ class LeastSquares:
     def hessian(self) -> NDArray[np.float64]:
         """Inner products of the images."""
         return np.asarray(self.images.T @ self.images)
+
+    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
+        """Minimiser over the second coefficient, the first being one."""
+        _, gradient = self(np.array([1.0, 0.0]))
+        return max(0.0, -(gradient[1] + tilt) / (self.hessian()[1, 1] + curvature))
 
 
 class DenseGradient(LinearOperator):

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import losses
 from .._errors import DataError, SettingError
-from ..engines import Shard, Threads
+from ..engines import Shard, Threads, best_weight
 from ..losses import Loss
 from ..model import Factors
 from ..observations import Observations
@@ -39,13 +39,14 @@ class Problem:
         _check_range(observations, self.dtype)
         self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
         self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
+        self.piecewise_linear = self.loss.piecewise_linear
         heaviest = 1.0 if observations.weights is None else float(observations.weights.max())
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * heaviest
         self.strong_convexity = 0.0
         shards = [Shard(observations, self.loss, *rows, self.dtype) for rows in pairwise(observations.cuts().tolist())]
         self.engine = Threads(shards, n_jobs)
         self.version = 0
-        self._aimed: tuple[Array, Array] | None = None
+        self._aimed: tuple[Array, Array, Array | None] | None = None
         self._summary: Array | None = None
         self._gram = np.zeros((0, 0))
 
@@ -65,27 +66,34 @@ class Problem:
         _, squared, inner = self._evaluated()
         return EntrywiseGradient(self, float(np.sqrt(squared)), float(inner))
 
-    def along(self, u: Array, v: Array) -> "Plane":
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> "Plane":
         """``(shrink, weight) -> f(shrink X + weight u v.T)``; each evaluation costs O(n_observed)."""
-        self._aim(u, v)
+        self._aim(u, v, theta)
         return Plane(self)
 
     def along_terms(self) -> "Terms":
         """``theta -> f(sum_k theta[k] u_k v_k.T)``; each evaluation costs O(rank n_observed)."""
         return Terms(self)
 
-    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+    def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """``X = shrink X + weight u v.T``."""
-        self._aim(u, v)
+        self._aim(u, v, theta)
         self._moved()
         self.engine.run("add", self.version, shrink, weight)
-        self.point.append(shrink, weight, u, v)
+        self.point.append(shrink, weight, u, v, theta)
 
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of X."""
         self.point.replace(theta)
         self._moved()
         self.engine.run("replace", self.version, *self.point.padded)
+
+    def move(self, theta: Array, U: Array, V: Array) -> None:
+        """``X = U diag(theta) V.T``, whatever it was before; O(rank n_observed)."""
+        self._gram = np.zeros((0, 0))
+        self.point.clear()
+        self.point.append(1.0, 1.0, U, V, theta)
+        self.replace(theta)
 
     def terms_hessian(self) -> NDArray[np.float64]:
         """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""
@@ -116,10 +124,12 @@ class Problem:
             self._summary = self.engine.sum("evaluate")
         return self._summary
 
-    def _aim(self, u: Array, v: Array) -> None:
-        if self._aimed is None or self._aimed[0] is not u or self._aimed[1] is not v:
-            self.engine.run("aim", u.astype(self.dtype, copy=False), v.astype(self.dtype, copy=False))
-            self._aimed = u, v
+    def _aim(self, u: Array, v: Array, theta: Array | None) -> None:
+        aim = u, v, theta
+        if self._aimed is None or any(new is not old for new, old in zip(aim, self._aimed, strict=True)):
+            u, v = (np.ascontiguousarray(side, self.dtype) for side in (u, v))
+            self.engine.run("aim", u, v, theta)
+            self._aimed = aim
 
     def _moved(self) -> None:
         self.version += 1
@@ -143,6 +153,12 @@ class EntrywiseGradient(LinearOperator):
 
     def _rmatvec(self, u: Array) -> Array:
         return self._engine().sum("transposed", self._stored(u))
+
+    def _matmat(self, V: Array) -> Array:
+        return self._engine().concatenate("product", np.ascontiguousarray(V, self.problem.dtype))
+
+    def _rmatmat(self, U: Array) -> Array:
+        return self._engine().sum("transposed", np.ascontiguousarray(U, self.problem.dtype))
 
     def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
         """``z = G v + shift`` and ``G.T z`` in one pass over the observations."""
@@ -178,6 +194,13 @@ class Plane:
         """The Hessian of a quadratic f."""
         start = np.array([1.0, 0.0])
         return np.column_stack([self.curve(start, unit) for unit in np.eye(2)])
+
+    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
+        """Minimiser over weight >= 0 of ``f(X + weight D)`` for a piecewise-linear loss: a weighted median.
+
+        With ``tilt * weight + curvature * weight**2 / 2`` added, as a ridge does.
+        """
+        return best_weight(self.problem.engine, tilt, curvature)
 
     def _at(self, c: Array) -> Array:
         if not np.array_equal(self._last[0], c):

@@ -45,6 +45,14 @@ class Restriction(Protocol):
         ...
 
 
+class PlaneRestriction(Restriction, Protocol):
+    """f as a function of (shrink, weight), at shrink X + weight D."""
+
+    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
+        """Minimiser of ``f(X + w D) + tilt w + curvature w**2 / 2`` over w >= 0, if f is piecewise linear."""
+        ...
+
+
 class Objective(Protocol):
     """A convex function f of a matrix X, and a current point X in factored form.
 
@@ -55,6 +63,7 @@ class Objective(Protocol):
     point: Factors
     smooth: bool
     quadratic: bool
+    piecewise_linear: bool
     lipschitz: float | None  # of the gradient; None: unknown, steps by backtracking
     strong_convexity: float
 
@@ -70,16 +79,16 @@ class Objective(Protocol):
         """Gradient at X (a subgradient if f is not smooth); see `Gradient`."""
         ...
 
-    def along(self, u: Array, v: Array) -> Restriction:
-        """``(shrink, weight) -> f(shrink X + weight u v.T)``."""
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> PlaneRestriction:
+        """``(shrink, weight) -> f(shrink X + weight u v.T)``; u and v may have several columns, scaled by theta."""
         ...
 
     def along_terms(self) -> Restriction:
         """``theta -> f(sum_k theta[k] u_k v_k.T)`` over the terms of X."""
         ...
 
-    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
-        """``X = shrink X + weight u v.T``."""
+    def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
+        """``X = shrink X + weight u v.T``; u and v may have several columns, scaled by theta."""
         ...
 
     def replace(self, theta: Array) -> None:

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import SettingError
+from ..model import as_terms
 from ..spectral import LowRank, SparsePlusLowRank
-from .protocol import Objective, Restriction
+from .protocol import Objective
 
 Array = NDArray[Any]
 
@@ -26,6 +27,7 @@ class Ridged:
         self._products = np.zeros((0, 0))
         self.shape, self.point = objective.shape, objective.point
         self.smooth, self.quadratic = objective.smooth, objective.quadratic
+        self.piecewise_linear = objective.piecewise_linear
         self.lipschitz = None if objective.lipschitz is None else objective.lipschitz + self.ridge
         self.strong_convexity = objective.strong_convexity + self.ridge
 
@@ -51,21 +53,24 @@ class Ridged:
         operator.norm, operator.inner = float(np.sqrt(max(both, 0.0))), plain.inner + self.ridge * squared
         return operator
 
-    def along(self, u: Array, v: Array) -> "RidgedRestriction":
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> "RidgedRestriction":
         """``(shrink, weight) -> f(shrink X + weight u v.T)`` plus the ridge's share."""
-        cross = float(self.point.theta @ self.point.inner_products(u, v))
-        products = np.array([[self._squared(), cross], [cross, _product(u, v)]])
-        return RidgedRestriction(self.objective.along(u, v), self.ridge * products)
+        scales, left, right = as_terms(u, v, theta)
+        cross = float(scales @ (self.point.inner_products(left, right) @ self.point.theta))
+        own = float(scales @ (_products(left, right) @ scales))
+        products = np.array([[self._squared(), cross], [cross, own]])
+        return RidgedRestriction(self.objective.along(u, v, theta), self.ridge * products)
 
     def along_terms(self) -> "RidgedRestriction":
         """``theta -> f(sum_k theta[k] u_k v_k.T)`` plus the ridge's share."""
         return RidgedRestriction(self.objective.along_terms(), self.ridge * self._products)
 
-    def add(self, shrink: float, weight: float, u: Array, v: Array) -> None:
+    def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """``X = shrink X + weight u v.T``."""
-        row = self.point.inner_products(u, v)
-        self._products = np.block([[self._products, row[:, None]], [row[None, :], np.full((1, 1), _product(u, v))]])
-        self.objective.add(shrink, weight, u, v)
+        _, left, right = as_terms(u, v, theta)
+        cross = self.point.inner_products(left, right)
+        self._products = np.block([[self._products, cross.T], [cross, _products(left, right)]])
+        self.objective.add(shrink, weight, u, v, theta)
 
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of X."""
@@ -83,7 +88,7 @@ class Ridged:
 class RidgedRestriction:
     """A restriction of f plus half a quadratic form."""
 
-    def __init__(self, restriction: Restriction, quadratic: NDArray[np.float64]) -> None:
+    def __init__(self, restriction: Any, quadratic: NDArray[np.float64]) -> None:
         self.restriction, self.quadratic = restriction, quadratic
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
@@ -100,7 +105,13 @@ class RidgedRestriction:
         """The Hessian of a quadratic f."""
         return self.restriction.hessian() + self.quadratic
 
+    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
+        """Minimiser over the second coefficient, the first being one."""
+        own = self.quadratic[:, 1]
+        return float(self.restriction.best_weight(tilt + own[0], curvature + own[1]))
 
-def _product(u: Array, v: Array) -> float:
-    u, v = np.asarray(u, np.float64), np.asarray(v, np.float64)
-    return float(u @ u) * float(v @ v)
+
+def _products(left: Array, right: Array) -> Array:
+    """Inner products of the terms ``left[:, k] right[:, k].T`` with each other."""
+    left, right = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    return np.asarray((left.T @ left) * (right.T @ right))

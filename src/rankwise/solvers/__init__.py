@@ -4,6 +4,7 @@ from .greedy import GreedyPursuit
 from .history import History, Record
 from .loop import Result, Status, solve
 from .methods import METHODS, get
+from .nonsmooth import NonsmoothPursuit
 from .refine import Coefficients, Economic, NoRefinement
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "GreedyPursuit",
     "History",
     "NoRefinement",
+    "NonsmoothPursuit",
     "Record",
     "Result",
     "Status",

@@ -1,25 +1,15 @@
 """Greedy low-rank learning for smooth objectives: Algorithm 2 of the paper, and Algorithm 1 as its square-loss case."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from numpy.random import Generator
 
 from .. import spectral
 from ..objectives import Objective
 from . import refine as refinements
+from .history import StepReport
 from .steps import first_weight
-
-
-class StepReport(NamedTuple):
-    """What one step found: the gradient's top singular value, norm and inner product with X, and the work done."""
-
-    sigma: float
-    norm: float
-    inner: float
-    n_products: int
-    n_evaluations: int
-    moved: bool
 
 
 @dataclass(frozen=True)
@@ -48,16 +38,16 @@ class GreedyPursuit:
         object.__setattr__(self, "_refine", refinements.get(self.refine))
         object.__setattr__(self, "_oracle", spectral.get(self.oracle))
 
-    def init(self, objective: Objective) -> None:
+    def init(self, objective: Objective, rank: int) -> None:
         """Line 1: X = 0; before it, refuse an objective that the refinement cannot take."""
         self._refine.check(objective)
         objective.reset()
 
-    def step(self, objective: Objective, rng: Generator) -> StepReport:
+    def step(self, objective: Objective, rng: Generator, state: None) -> StepReport:
         """Lines 3 to 5: one more rank-one term."""
         gradient = objective.gradient()
         u, sigma, v, n_products = self._oracle(gradient, rng=rng)
         weight, tried = first_weight(objective, u, sigma, v) if sigma > 0 else (0.0, 0)
         if weight != 0.0:
             tried += self._refine(objective, u, v, weight)
-        return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried, weight != 0.0)
+        return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried, int(weight != 0.0))

@@ -4,10 +4,25 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class StepReport(NamedTuple):
+    """What a solver says of one step.
+
+    The gradient's top singular value, norm and inner product with X, all before the step; products and evaluations
+    made; terms that joined, zero if no step lowers the value.
+    """
+
+    sigma: float
+    norm: float
+    inner: float
+    n_products: int
+    n_evaluations: int
+    inner_rank: int
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,8 @@ class Record:
         Time since the start, compiling and scoring left out; CPU time is summed over threads.
     n_products, n_evaluations : int
         Products with the gradient, and evaluations of f along a few directions, in this step.
+    inner_rank : int
+        Terms that joined in this step; more than one only in the nonsmooth pursuit, the paper's i_t.
     score : float or None
         Score on the held-out entries, if any.
     """
@@ -47,6 +64,7 @@ class Record:
     cpu_seconds: float
     n_products: int
     n_evaluations: int
+    inner_rank: int = 1
     score: float | None = None
 
 

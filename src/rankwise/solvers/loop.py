@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: at a rank, at a small relative change of the value, at a time, or when the callback says so."""
+    """When to stop: at a rank, after some steps, at a small change of the value, in time, or when a callback says."""
 
     rank: int
+    max_iter: int | None = None
     tol: float = 0.0
     time_limit: float | None = None
     callback: Callable[[Record], bool | None] | None = None
@@ -68,6 +70,8 @@ class Stopping:
         """Raise on values that cannot be used."""
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
             raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
+        if self.max_iter is not None and not self.max_iter >= 1:
+            raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
         if not self.tol >= 0:
             raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
         if self.time_limit is not None and not self.time_limit > 0:
@@ -81,7 +85,9 @@ class Stopping:
             return Status("callback", f"The callback stopped the run at rank {record.rank}.")
         if record.rank >= self.rank:
             return Status("rank", f"Reached rank {record.rank}.")
-        if previous - record.value <= self.tol * abs(previous) and self.tol > 0:
+        if self.max_iter is not None and record.step >= self.max_iter:
+            return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}.")
+        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(previous):
             return Status("tol", f"The value changed by less than {self.tol:g} of itself at rank {record.rank}.")
         if self.time_limit is not None and record.wall_seconds >= self.time_limit:
             return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")
@@ -93,6 +99,7 @@ def solve(
     method: Any = "eglrl",
     *,
     rank: int = 10,
+    max_iter: int | None = None,
     tol: float = 0.0,
     time_limit: float | None = None,
     callback: Callable[[Record], bool | None] | None = None,
@@ -109,8 +116,11 @@ def solve(
     method : str or solver, default="eglrl"
         A name of `rankwise.solvers.METHODS` or an object such as `GreedyPursuit()`.
     rank : int, default=10
+        Stop when the model has this many terms.
+    max_iter : int, optional
+        Stop after this many steps.
     tol : float, default=0
-        Stop when a step lowers the value by less than this share of it.
+        Stop when a step changes the value by less than this share of it.
     time_limit : float, optional
         Stop after the step that passes this many seconds.
     callback : callable, optional
@@ -126,7 +136,7 @@ def solve(
     -------
     Result
     """
-    solver, stopping = get(method, objective), Stopping(rank, tol, time_limit, callback)
+    solver, stopping = get(method, objective), Stopping(rank, max_iter, tol, time_limit, callback)
     stopping.check()
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
@@ -142,14 +152,14 @@ def solve(
 
 def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer | None", seed: int) -> Result:
     clock = Clock()
-    solver.init(objective)
+    state = solver.init(objective, stopping.rank)
     previous = objective.value()
     history, path, status = History(previous), [np.zeros(0)], None
     while status is None:
         step = len(history) + 1
-        report = solver.step(objective, np.random.default_rng((seed, step)))
+        report = solver.step(objective, np.random.default_rng((seed, step)), state)
         value = objective.value()
-        if not report.moved:
+        if report.inner_rank == 0:
             status = _stuck(report, objective)
             break
         path.append(objective.point.theta.copy())
@@ -165,6 +175,7 @@ def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer
             cpu_seconds=0.0,
             n_products=report.n_products,
             n_evaluations=report.n_evaluations,
+            inner_rank=report.inner_rank,
         )
         wall, cpu = clock.read()
         with clock.paused():
@@ -173,7 +184,7 @@ def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer
             history.append(record)
             log.debug("step %d: value %.6g, sigma %.4g, %.3f s", step, value, report.sigma, wall)
             status, previous = stopping.reached(record, previous), value
-    return Result(_model(objective, path), history, status)
+    return Result(_model(objective, path, history), history, status)
 
 
 def _stuck(report: Any, objective: Objective) -> Status:
@@ -183,12 +194,15 @@ def _stuck(report: Any, objective: Objective) -> Status:
     return Status("no-descent", f"No step along the top singular pair lowers the value {at}.")
 
 
-def _model(objective: Objective, path: list[NDArray[np.float64]]) -> LowRankModel:
+def _model(objective: Objective, path: list[NDArray[np.float64]], history: History) -> LowRankModel:
+    """The terms with the coefficients of every rank; between two steps' ranks, the later step's leading terms."""
     point = objective.point
     triangle = np.zeros((point.rank, point.rank))
-    for theta in path:
-        if theta.size:
-            triangle[theta.size - 1, : theta.size] = theta
+    for before, theta in pairwise(path):
+        for k in range(before.size, theta.size):
+            triangle[k, : k + 1] = theta[: k + 1]
+    values = [history.initial_value, *(record.value for record in history)]
+    best = path[int(np.argmin(values))].size
     observations, loss = getattr(objective, "observations", None), getattr(objective, "loss", None)
     return LowRankModel(
         triangle,
@@ -197,6 +211,7 @@ def _model(objective: Objective, path: list[NDArray[np.float64]]) -> LowRankMode
         None if observations is None else observations.row_labels,
         None if observations is None else observations.col_labels,
         "identity" if loss is None else loss.link,
+        None if best == point.rank else best,
     )
 
 

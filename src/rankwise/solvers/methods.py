@@ -4,6 +4,7 @@ from typing import Any
 
 from .._errors import LossError, SettingError
 from .greedy import GreedyPursuit
+from .nonsmooth import NonsmoothPursuit
 
 METHODS: dict[str, tuple[Any, str]] = {
     "r1mp": (GreedyPursuit("coefficients"), "rank-one matrix pursuit, square loss, all coefficients refitted"),
@@ -11,6 +12,7 @@ METHODS: dict[str, tuple[Any, str]] = {
     "glrl": (GreedyPursuit("coefficients"), "greedy low-rank learning, any smooth loss, all coefficients refitted"),
     "eglrl": (GreedyPursuit("economic"), "greedy low-rank learning, any smooth loss, two numbers refitted"),
     "glrl-none": (GreedyPursuit("none"), "greedy low-rank learning, any convex loss, nothing refitted"),
+    "glrl-nonsmooth": (NonsmoothPursuit(), "greedy low-rank learning, any convex loss, best step along several pairs"),
 }
 SQUARE_ONLY = ("r1mp", "r1mp-economic")
 

@@ -111,6 +111,6 @@ def _need_smooth(objective: Objective, name: str) -> None:
     if not objective.smooth:
         loss = getattr(objective, "loss", objective)
         raise LossError(
-            f'refine="{name}" needs a smooth loss and {loss!r} is not declared smooth: use refine="none", '
-            "or declare `smooth=True` if its slope is continuous."
+            f'refine="{name}" needs a smooth loss and {loss!r} is not declared smooth: use method="glrl-nonsmooth", '
+            'or refine="none".'
         )

@@ -65,7 +65,8 @@ def minimise(phi: Restriction, start: Array, scale: Array, max_iter: int) -> tup
     phi : Restriction
     start : ndarray of shape (k,)
     scale : ndarray of shape (k,)
-        Steps to expect: L-BFGS sees ``(c - start) / scale``, and its first step has length one.
+        L-BFGS sees ``(c - start) / scale``, and its first step has length one. The refinements pass line 4's weight,
+        a short step: exact minima of the training value predict held-out entries worse (benchmarks/bench_lbfgs.py).
     max_iter : int
 
     Returns
@@ -74,7 +75,7 @@ def minimise(phi: Restriction, start: Array, scale: Array, max_iter: int) -> tup
     n_evaluations : int
     """
     best, (least, gradient) = start, phi(start)
-    unit = abs(float(gradient * scale @ np.ones_like(scale))) or 1.0
+    unit = float(np.abs(gradient) @ scale) or 1.0
     n_evaluations = 1
 
     def scaled(y: Array) -> tuple[float, Array]:
@@ -90,3 +91,21 @@ def minimise(phi: Restriction, start: Array, scale: Array, max_iter: int) -> tup
 
     minimize(scaled, np.zeros_like(start), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
     return best, n_evaluations
+
+
+def bisect(phi: Restriction, rounds: int = 40) -> tuple[float, int]:
+    """Minimiser over weight >= 0 of a convex restriction at shrink = 1, by the sign of its slope; to 1e-9 of itself."""
+
+    def falls(weight: float) -> bool:
+        return bool(phi(np.array([1.0, weight]))[1][1] < 0)
+
+    if not falls(0.0):
+        return 0.0, 1
+    lo, hi, n_evaluations = 0.0, 1.0, 2
+    while falls(hi) and hi < 1e30:
+        lo, hi, n_evaluations = hi, 4 * hi, n_evaluations + 1
+    while hi - lo > 1e-9 * hi and n_evaluations < 2 * rounds:
+        middle = 0.5 * (lo + hi)
+        lo, hi = (middle, hi) if falls(middle) else (lo, middle)
+        n_evaluations += 1
+    return lo, n_evaluations

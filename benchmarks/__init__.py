@@ -1,0 +1,1 @@
+"""Benchmarks: one question per file, answered in numbers. `make bench` runs them all."""

@@ -1,0 +1,5 @@
+"""``python -m rankwise``."""
+
+from .cli import main
+
+main(prog_name="rankwise")

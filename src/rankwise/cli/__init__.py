@@ -1,0 +1,51 @@
+"""The command `rankwise`. Numba and scikit-learn load inside the commands, so that help comes at once."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import __version__
+from .._errors import RankwiseError
+
+
+class Commands(click.Group):
+    """A group whose commands end in one line on standard error, not a traceback, when rankwise refuses something."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; exit code 1 if rankwise refused."""
+        try:
+            return super().invoke(ctx)
+        except RankwiseError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rankwise")
+def main() -> None:
+    """Learn a low-rank matrix from a few observed entries, under any convex loss, one rank at a time."""
+
+
+@main.command()
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the model and the picture; made if it is not there.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, other data.")
+@click.option("--jobs", type=int, help="Threads; all usable cores by default. Results do not depend on it.")
+def demo(output: Path, seed: int, jobs: int | None) -> None:
+    """Fit, score and draw on data made here, beside the truth behind them."""
+    from .demo import run
+
+    run(output, seed, jobs)
+
+
+@main.command()
+def methods() -> None:
+    """List the methods and the losses."""
+    from .methods import show
+
+    show()

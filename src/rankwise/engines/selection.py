@@ -1,0 +1,57 @@
+"""The exact minimum of a piecewise-linear f along a direction: a weighted median, by selection, not sorting."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .threads import Threads
+
+BINS, FEW, ROUNDS = 256, 4096, 400
+ROUNDING = 1e-12  # a slope smaller than this share of all jumps is zero
+
+
+def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> float:
+    """Minimiser over eta >= 0 of ``f(X + eta D) + tilt eta + curvature eta**2 / 2``, D being what the shards aim at.
+
+    Each round passes once over the observations and keeps the bin in which the slope turns, 1/256 of the interval;
+    when few breakpoints are left they are sorted. O(n_observed) a round, about five rounds in practice.
+    """
+    slope, jumps, _ = engine.sum("breakpoints", 0.0, np.finfo(float).max, 1)
+    nothing = -ROUNDING * (abs(slope) + jumps)
+    lo, hi, widen = 0.0, 1.0, True
+    for _ in range(ROUNDS):
+        slope, jumps, counts = _round(engine, lo, hi)
+        edges = np.linspace(lo, hi, BINS + 1)
+        slopes = slope + tilt + np.r_[0.0, np.cumsum(jumps)] + curvature * edges
+        if slopes[0] >= nothing:
+            return lo
+        if slopes[-1] < nothing:
+            if not widen:  # the minimum was known to be here, so this is rounding
+                return hi
+            lo, hi = hi, 8 * hi
+            continue
+        k, widen = int(np.argmax(slopes >= nothing)) - 1, False
+        lo, hi = float(edges[k]), float(edges[k + 1])
+        if counts[k] <= FEW or hi - lo <= 4 * np.spacing(hi):
+            start = float(slopes[k] - curvature * lo)
+            return _walk(engine, lo, hi, start, curvature, nothing)
+    return lo
+
+
+def _round(engine: Threads, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:
+    answer = engine.sum("breakpoints", lo, hi, BINS)
+    return float(answer[0]), answer[1 : BINS + 1], answer[BINS + 1 :]
+
+
+def _walk(engine: Threads, lo: float, hi: float, slope: float, curvature: float, nothing: float) -> float:
+    """Go through the few breakpoints of (lo, hi] in order, to where the slope turns."""
+    points = engine.concatenate("breakpoints_between", lo, hi, 2 * FEW)
+    at = lo
+    for eta, jump in points[np.argsort(points[:, 0], kind="stable")]:
+        if curvature > 0 and slope + curvature * eta >= 0:  # it turns on the way there
+            return float(np.clip(-slope / curvature, at, eta))
+        at, slope = float(eta), slope + jump
+        if slope + curvature * at >= nothing:
+            return at
+    return float(np.clip(-slope / curvature, at, hi)) if curvature > 0 else hi

@@ -1,0 +1,84 @@
+"""`RobustFactorization`: low rank in the presence of outliers."""
+
+from typing import Any
+
+from .. import losses
+from .._errors import LossError
+from ..losses import Loss
+from ..objectives import Objective
+from ..solvers import GreedyPursuit, NonsmoothPursuit
+from .base import LowRankEstimator
+
+ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
+
+
+class RobustFactorization(LowRankEstimator):
+    """Learn a low-rank matrix from entries of which some are grossly wrong.
+
+    The l1, quantile and epsilon-insensitive losses are learned by the nonsmooth pursuit (Algorithm 3 of the paper),
+    Huber by the smooth one.
+
+    Parameters
+    ----------
+    loss : {"l1", "huber", "quantile", "epsilon-insensitive"} or Loss, default="l1"
+        ``rankwise.losses.Quantile(0.9)``, ``rankwise.losses.Huber(0.5)`` and the like set their parameter.
+    rank : int, default=10
+        Largest rank; counts every rank-one term.
+    offsets : {"none"}, default="none"
+        Row and column offsets; this version has none.
+    ridge : float, default=0
+        Adds ``ridge / 2 * ||X||_F**2``.
+    step : {"best", "paper"}, default="best"
+        The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
+    shrinkage : float, default=0.7
+        Share of the best step that is taken.
+    oracle, tol, time_limit, dtype, n_jobs, random_state
+        As in `MatrixCompletion`.
+
+    Attributes
+    ----------
+    model_, theta_, U_, V_, history_, status_, n_features_in_
+        As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
+    """
+
+    def __init__(
+        self,
+        loss: str | Loss = "l1",
+        rank: int = 10,
+        *,
+        offsets: str = "none",
+        ridge: float = 0.0,
+        step: str = "best",
+        shrinkage: float = 0.7,
+        oracle: Any = "power",
+        tol: float = 0.0,
+        time_limit: float | None = None,
+        dtype: Any = "float32",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.rank = rank
+        self.offsets = offsets
+        self.ridge = ridge
+        self.step = step
+        self.shrinkage = shrinkage
+        self.oracle = oracle
+        self.tol = tol
+        self.time_limit = time_limit
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from the observed entries; see `MatrixCompletion.fit`."""
+        if not isinstance(losses.get(self.loss), ROBUST):
+            names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
+            raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
+        return super().fit(X, y)
+
+    def _solver(self, objective: Objective) -> Any:
+        """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
+        if objective.smooth:
+            return GreedyPursuit("economic", self.oracle)
+        return NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)

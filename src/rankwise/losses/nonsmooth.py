@@ -1,0 +1,76 @@
+"""The nonsmooth losses: what Algorithm 3 of the paper takes. All are piecewise linear."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from .._errors import LossError
+from ..kernels import formulas
+from .base import Loss, SignLoss
+
+
+@dataclass(frozen=True)
+class Absolute(Loss):
+    """``|x - o|``, the l1 loss: gross outliers pull no harder than small errors."""
+
+    name = "l1"
+    smooth = False
+    piecewise_linear = True
+
+    @property
+    def formula(self) -> Any:
+        """No parameters."""
+        return formulas.AbsoluteFormula()
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """``q (o - x)`` below the target, ``(1 - q) (x - o)`` above: learns the q-quantile. The paper's scalene loss."""
+
+    q: float = 0.5
+    name = "quantile"
+    smooth = False
+    piecewise_linear = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a probability strictly between 0 and 1."""
+        if not 0 < self.q < 1:
+            raise LossError(f"Quantile needs 0 < q < 1, got {self.q:g}.")
+
+    @property
+    def formula(self) -> Any:
+        """The quantile."""
+        return formulas.QuantileFormula(float(self.q))
+
+
+@dataclass(frozen=True)
+class Hinge(SignLoss):
+    """``max(0, 1 - x o)`` for targets -1 and +1."""
+
+    name = "hinge"
+    smooth = False
+    piecewise_linear = True
+
+    @property
+    def formula(self) -> Any:
+        """No parameters."""
+        return formulas.HingeFormula()
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """``max(0, |x - o| - epsilon)``: errors up to `epsilon` cost nothing."""
+
+    epsilon: float = 0.1
+    name = "epsilon-insensitive"
+    smooth = False
+    piecewise_linear = True
+
+    def __post_init__(self) -> None:
+        """Refuse a tube of negative width."""
+        if not 0 <= self.epsilon < float("inf"):
+            raise LossError(f"EpsilonInsensitive needs a finite epsilon >= 0, got {self.epsilon:g}.")
+
+    @property
+    def formula(self) -> Any:
+        """Half the width of the tube."""
+        return formulas.EpsilonInsensitiveFormula(float(self.epsilon))

@@ -1,0 +1,75 @@
+"""Pictures as PNG files. The only module that uses matplotlib, and it holds no global state of it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._errors import SettingError
+from .._extras import require
+
+# Okabe and Ito's colours, which stay apart for most colour-blind readers; markers tell lines apart without colour.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DPI, PANEL_INCHES = 150, (5.2, 4.4)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Held-out scores against the rank.
+
+    Attributes
+    ----------
+    title : str
+    score : str
+        Name and units of the score, for the axis.
+    curves : mapping of str to sequence of float
+        Scores at ranks 1, 2, ... by method.
+    truth : float
+        Score of the planted truth, the best attainable.
+    planted_rank : int
+    """
+
+    title: str
+    score: str
+    curves: Mapping[str, Sequence[float]]
+    truth: float
+    planted_rank: int
+
+
+def rank_path(panels: Sequence[Panel], path: str | os.PathLike[str]) -> None:
+    """Draw held-out scores against the rank, panels side by side, as a PNG of 150 dots per inch.
+
+    The planted truth is a dashed line and the planted rank a dotted one. The file appears complete or not at all.
+    """
+    if not panels:
+        raise SettingError("There is nothing to draw; give at least one panel.")
+    width, height = PANEL_INCHES
+    figure = require("matplotlib.figure", "plots").Figure((width * len(panels), height), DPI, layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        _draw(axes, panel)
+    _write(figure, Path(path))
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    for k, (method, scores) in enumerate(panel.curves.items()):
+        thick = 1.6 + 1.6 * (len(panel.curves) - 1 - k)  # thinner lines lie on thicker ones: equal scores show both
+        style = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": thick}
+        axes.plot(range(1, len(scores) + 1), scores, label=method, markersize=3.5 + 2 * thick, **style)
+    axes.axhline(panel.truth, color="black", linestyle="--", linewidth=1.2, label="planted truth: the best attainable")
+    axes.axvline(panel.planted_rank, color="grey", linestyle=":", linewidth=1.2, label="planted rank", zorder=0)
+    axes.set(title=panel.title, xlabel="rank", ylabel=panel.score)
+    axes.xaxis.get_major_locator().set_params(integer=True, steps=[1, 2, 5, 10], nbins=12)
+    axes.grid(axis="y", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize="small")
+
+
+def _write(figure: Any, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        figure.savefig(temporary, format="png")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""Scores of predictions against targets. Each takes predictions as they are: nothing is clipped or rounded."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError
+
+Array = NDArray[Any]
+
+
+def sign_accuracy(targets: ArrayLike, predicted: ArrayLike) -> float:
+    """Share of entries whose sign is predicted, from 0 to 1 (higher is better); the paper's accuracy in Table 2.
+
+    The threshold is zero. A prediction of exactly zero, such as that of a row never seen in training, names no sign
+    and counts as wrong. Nothing is clipped or rounded.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n,)
+        -1 or +1.
+    predicted : array-like of shape (n,)
+        On the link scale, where zero is the border.
+    """
+    signs, x = _signs_and_predictions(targets, predicted)
+    return float(np.mean(signs * x > 0))
+
+
+def auc(targets: ArrayLike, predicted: ArrayLike) -> float:
+    """Chance that a random +1 is predicted above a random -1, from 0 to 1; ties count half. O(n log n).
+
+    The area under the ROC curve. Only the order of the predictions matters, so any scale will do; nothing is clipped
+    or rounded.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n,)
+        -1 or +1, each at least once.
+    predicted : array-like of shape (n,)
+    """
+    signs, x = _signs_and_predictions(targets, predicted)
+    n_plus = int(np.count_nonzero(signs > 0))
+    n_minus = signs.size - n_plus
+    if n_plus == 0 or n_minus == 0:
+        raise DataError(f"The AUC compares +1 with -1, but there are {n_plus} and {n_minus} of them; give both.")
+    above = _midranks(x)[signs > 0].sum() - n_plus * (n_plus + 1) / 2
+    return float(above / (n_plus * n_minus))
+
+
+def macro_f1(targets: ArrayLike, predicted: ArrayLike) -> float:
+    """Mean of the F1 scores of +1 and of -1, from 0 to 1 (higher is better); both signs weigh the same.
+
+    The threshold is zero; a prediction of exactly zero misses its sign and is claimed for neither. A sign that is
+    neither among the targets nor predicted has an F1 of 0. Nothing is clipped or rounded.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n,)
+        -1 or +1.
+    predicted : array-like of shape (n,)
+        On the link scale, where zero is the border.
+    """
+    signs, x = _signs_and_predictions(targets, predicted)
+    return 0.5 * (_f1(signs > 0, x > 0) + _f1(signs < 0, x < 0))
+
+
+def mean_absolute_error(targets: ArrayLike, predicted: ArrayLike) -> float:
+    """Mean of ``abs(predicted - targets)``, in the units of the targets (lower is better); the paper's MABS.
+
+    Nothing is clipped to a scale or rounded to a grid.
+
+    Parameters
+    ----------
+    targets, predicted : array-like of shape (n,)
+    """
+    o, x = _targets_and_predictions(targets, predicted)
+    return float(np.mean(np.abs(x - o)))
+
+
+def root_mean_squared_error(targets: ArrayLike, predicted: ArrayLike) -> float:
+    """Root of the mean of ``(predicted - targets)**2``, in the units of the targets (lower is better).
+
+    Nothing is clipped to a scale or rounded to a grid.
+
+    Parameters
+    ----------
+    targets, predicted : array-like of shape (n,)
+    """
+    o, x = _targets_and_predictions(targets, predicted)
+    return float(np.sqrt(np.mean((x - o) ** 2)))
+
+
+def _midranks(x: Array) -> Array:
+    """Places in sorted order, from 1; ties share the mean of theirs."""
+    _, group, counts = np.unique(x, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(middle[group])
+
+
+def _f1(true: Array, claimed: Array) -> float:
+    n_both, n_either = np.count_nonzero(true & claimed), np.count_nonzero(true) + np.count_nonzero(claimed)
+    return float(2 * n_both / n_either) if n_either else 0.0
+
+
+def _signs_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
+    signs, x = _targets_and_predictions(targets, predicted)
+    wrong = np.flatnonzero(np.abs(signs) != 1)
+    if wrong.size:
+        raise DataError(
+            f"This score needs targets of -1 or +1; {wrong.size} of {signs.size} are not "
+            f"(first: {signs[wrong[0]]:g} at entry {wrong[0]}). Map 0/1 data with `2 * y - 1`."
+        )
+    return signs, x
+
+
+def _targets_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
+    """Both as float64 of one shape (n,), finite and not empty."""
+    o, x = np.asarray(targets, float), np.asarray(predicted, float)
+    if o.ndim != 1 or o.shape != x.shape or not o.size:
+        raise DataError(f"A score needs one prediction for each target, got shapes {o.shape} and {x.shape}.")
+    for array, what in ((o, "target"), (x, "prediction")):
+        if not np.isfinite(array).all():
+            k = int(np.argmin(np.isfinite(array)))
+            raise DataError(f"The {what} {array[k]} at entry {k} is not finite; leave such entries out of the score.")
+    return o, x

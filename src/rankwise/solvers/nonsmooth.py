@@ -1,0 +1,147 @@
+"""Greedy low-rank learning for nonsmooth objectives: Algorithm 3 of the paper."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from .. import spectral
+from .._errors import SettingError
+from ..objectives import Objective
+from ..spectral import LowRank, SparsePlusLowRank
+from .history import StepReport
+from .steps import bisect
+
+Array = NDArray[Any]
+STEPS = ("best", "paper")
+
+
+class Captured(NamedTuple):
+    """The part h of the subgradient that its leading singular triplets hold, and ``||g - h||_F**2``."""
+
+    s: Array
+    U: Array
+    V: Array
+    residual: float
+    n_products: int
+
+
+@dataclass
+class State:
+    """What Algorithm 3 carries from step to step."""
+
+    rank: int
+    step: int = 0
+    residual: float | None = None
+
+
+class NonsmoothPursuit:
+    """Add the leading singular triplets of a subgradient, as many as its decrease asks for, and step along them.
+
+    Objective: any convex f. Cost per step: O(i n_observed + i**2 (n_rows + n_cols)) for i inner triplets. Rate:
+    O(1/sqrt(T)), O(log(T)/T) if f is strongly convex (Theorems 4 and 5, with ``step="paper"``). Reference: Yao and
+    Kwok, IJCAI 2016.
+
+    Where the paper is silent: at the first step ``||g_0 - h_0||`` is taken as ``||g_1||``, what nothing captured
+    leaves; the inner rank, which line 8 lets grow without end on long runs, is capped by `max_inner_rank` and by what
+    is left of the rank.
+
+    Parameters
+    ----------
+    step : {"best", "paper"}, default="best"
+        "best" goes to the minimum of f along the captured part (a weighted median for piecewise-linear losses) times
+        `shrinkage`; "paper" takes Eq. 10, ``step_scale / t`` if f is strongly convex and ``step_scale / sqrt(t)`` if
+        not.
+    step_scale : float, optional
+        The paper's c1 or c2, for ``step="paper"``. By default ``2 / strong_convexity`` (Theorem 4 needs more than
+        ``1 / strong_convexity``) or 0.05 as printed, which hardly moves on real ratings.
+    shrinkage : float, default=0.7
+        Share of the best step that is taken; less than all of it overfits later (benchmarks/bench_nonsmooth.py).
+    keep_ratio : float, default=0.99
+        The paper's nu: ``||g_t - h_t||**2`` must fall by this factor from step to step.
+    max_inner_rank : int or None, default=2
+        Most triplets in one step; the paper finds 1 or 2 in practice. None: as many as line 8 asks for.
+    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+    """
+
+    def __init__(
+        self,
+        step: str = "best",
+        *,
+        step_scale: float | None = None,
+        shrinkage: float = 0.7,
+        keep_ratio: float = 0.99,
+        max_inner_rank: int | None = 2,
+        oracle: Any = "power",
+    ) -> None:
+        self.step_rule, self.step_scale, self.shrinkage = step, step_scale, shrinkage
+        self.keep_ratio, self.max_inner_rank, self.oracle = keep_ratio, max_inner_rank, oracle
+        if step not in STEPS:
+            raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
+        if not 0 < keep_ratio < 1:
+            raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
+        if not 0 < shrinkage <= 1:
+            raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
+        if step_scale is not None and not step_scale > 0:
+            raise SettingError(f"`step_scale` must be positive, got {step_scale!r}.")
+        if max_inner_rank is not None and max_inner_rank < 1:
+            raise SettingError(f"`max_inner_rank` must be at least 1, got {max_inner_rank!r}.")
+        self._oracle = spectral.get(oracle)
+
+    def __repr__(self) -> str:
+        """The settings."""
+        return (
+            f"NonsmoothPursuit({self.step_rule!r}, step_scale={self.step_scale}, shrinkage={self.shrinkage}, "
+            f"keep_ratio={self.keep_ratio}, max_inner_rank={self.max_inner_rank}, oracle={self.oracle!r})"
+        )
+
+    def init(self, objective: Objective, rank: int) -> State:
+        """Line 1: X = 0."""
+        objective.reset()
+        return State(rank)
+
+    def step(self, objective: Objective, rng: Generator, state: State) -> StepReport:
+        """Lines 3 to 12: one more step along the captured part of a subgradient."""
+        state.step += 1
+        subgradient = objective.gradient()
+        captured = self._capture(subgradient, rng, state, state.rank - objective.point.rank)
+        state.residual = captured.residual
+        eta, n_evaluations = self._step_size(objective, captured, state.step)
+        if eta > 0:
+            objective.add(1.0, -eta, captured.U, captured.V, captured.s)
+        sigma = float(captured.s[0]) if captured.s.size else 0.0
+        joined = captured.s.size if eta > 0 else 0
+        return StepReport(sigma, subgradient.norm, subgradient.inner, captured.n_products, n_evaluations, joined)
+
+    def _capture(self, subgradient: Any, rng: Generator, state: State, room: int) -> Captured:
+        """Lines 5 to 11: deflate until the residual has fallen. Each triplet lowers it by exactly sigma**2."""
+        shape, residual, n_products = subgradient.shape, subgradient.norm**2, 0
+        enough = self.keep_ratio * (residual if state.residual is None else state.residual)
+        s, U, V = np.zeros(0), np.zeros((shape[0], 0)), np.zeros((shape[1], 0))
+        for _ in range(min(room, *shape, self.max_inner_rank or room)):
+            left = SparsePlusLowRank(subgradient, LowRank(-s, U, V)) if s.size else subgradient
+            u, sigma, v, used = self._oracle(left, rng=rng)
+            n_products += used
+            if sigma <= 1e-12 * subgradient.norm:
+                break
+            s, U, V = np.append(s, sigma), np.column_stack((U, u)), np.column_stack((V, v))
+            residual = max(residual - sigma**2, 0.0)
+            if residual <= enough:
+                break
+        return Captured(s, U, V, residual, n_products)
+
+    def _step_size(self, objective: Objective, captured: Captured, t: int) -> tuple[float, int]:
+        """Line 3, or the best step; and the evaluations it took."""
+        if captured.s.size == 0:
+            return 0.0, 0
+        if self.step_rule == "paper":
+            if objective.strong_convexity > 0:
+                return (self.step_scale or 2.0 / objective.strong_convexity) / t, 0
+            return (self.step_scale or 0.05) / t**0.5, 0
+        phi = objective.along(captured.U, captured.V, -captured.s)
+        if objective.piecewise_linear:
+            return self.shrinkage * phi.best_weight(), 0
+        eta, n_evaluations = bisect(phi)
+        return self.shrinkage * eta, n_evaluations

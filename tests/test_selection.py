@@ -1,0 +1,158 @@
+"""Scores agree with scikit-learn's and say what they refuse; splits cover every entry exactly once."""
+
+import numpy as np
+import pytest
+from sklearn import metrics as sklearn_metrics
+
+from rankwise import DataError, Observations, SettingError, selection
+
+METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in ("folds", "split_entries")}
+SIGN_METRICS = ("auc", "macro_f1", "sign_accuracy")
+
+
+def signs_and_predictions(seed, n=500, grid=None):
+    """Random signs and predictions that know something of them; on a grid there are ties and zeros."""
+    rng = np.random.default_rng(seed)
+    signs = np.where(rng.random(n) < 0.7, 1.0, -1.0)
+    predicted = signs + 1.5 * rng.standard_normal(n)
+    return signs, predicted if grid is None else np.round(predicted * grid) / grid
+
+
+def sklearn_accuracy(signs, predicted):
+    return sklearn_metrics.accuracy_score(signs, np.sign(predicted))
+
+
+def sklearn_macro_f1(signs, predicted):
+    return sklearn_metrics.f1_score(signs, np.sign(predicted), labels=[-1, 1], average="macro", zero_division=0)
+
+
+ORACLES = {
+    "auc": sklearn_metrics.roc_auc_score,
+    "macro_f1": sklearn_macro_f1,
+    "mean_absolute_error": sklearn_metrics.mean_absolute_error,
+    "root_mean_squared_error": sklearn_metrics.root_mean_squared_error,
+    "sign_accuracy": sklearn_accuracy,
+}
+
+
+def observed(n_rows=30, n_cols=20, seed=0, weighted=False):
+    rng = np.random.default_rng(seed)
+    rows, cols = np.nonzero(rng.random((n_rows, n_cols)) < 0.4)
+    weights = rng.random(rows.size) + 0.5 if weighted else None
+    labels = (np.arange(n_rows) * 10, [f"item {j}" for j in range(n_cols)])
+    values = np.arange(rows.size, dtype=float)  # a different value each, so that entries can be told apart
+    return Observations.from_coo(rows, cols, values, (n_rows, n_cols), weights=weights, labels=labels)
+
+
+def entries(observations):
+    weights = np.ones(observations.n_observed) if observations.weights is None else observations.weights
+    return list(zip(observations.rows, observations.cols, observations.targets, weights, strict=True))
+
+
+def test_every_metric_has_an_oracle():
+    assert sorted(ORACLES) == sorted(METRICS)
+
+
+@pytest.mark.parametrize("grid", [None, 2])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_agree_with_scikit_learn(name, seed, grid):
+    targets, predicted = signs_and_predictions(seed, grid=grid)
+    assert METRICS[name](targets, predicted) == pytest.approx(ORACLES[name](targets, predicted), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_perfect_predictions_have_the_best_score(name):
+    targets, _ = signs_and_predictions(0)
+    assert METRICS[name](targets, targets) == (0.0 if name.endswith("error") else 1.0)
+
+
+def test_a_prediction_of_zero_counts_as_wrong():
+    assert selection.sign_accuracy([1, -1, 1, -1], [0.0, 0.0, 2.0, -2.0]) == 0.5
+    assert selection.macro_f1([1, -1], [0.0, 0.0]) == 0.0
+
+
+def test_auc_sees_only_the_order():
+    targets, predicted = signs_and_predictions(1)
+    assert selection.auc(targets, np.exp(predicted)) == selection.auc(targets, predicted)
+    assert selection.auc(targets, -predicted) == pytest.approx(1 - selection.auc(targets, predicted))
+    assert selection.auc(targets, np.zeros_like(targets)) == 0.5
+
+
+def test_errors_are_neither_clipped_nor_rounded():
+    assert selection.mean_absolute_error([5.0], [7.25]) == 2.25
+    assert selection.root_mean_squared_error([5.0, 5.0], [8.0, 9.0]) == pytest.approx(np.sqrt(12.5))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    "targets, predicted", [([], []), ([1.0], [1.0, 1.0]), ([[1.0]], [[1.0]]), ([1.0, -1.0], [0.0, np.nan])]
+)
+def test_metrics_refuse_what_they_cannot_score(name, targets, predicted):
+    with pytest.raises(DataError):
+        METRICS[name](targets, predicted)
+
+
+@pytest.mark.parametrize("name", SIGN_METRICS)
+def test_sign_metrics_refuse_zero_one_data_and_say_where(name):
+    with pytest.raises(DataError, match=r"1 of 3 .*0 at entry 1.*2 \* y - 1"):
+        METRICS[name]([1, 0, 1], [0.1, 0.2, 0.3])
+
+
+def test_auc_needs_both_signs():
+    with pytest.raises(DataError, match="give both"):
+        selection.auc([1, 1], [0.1, 0.2])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("held_out", [0.001, 0.1, 0.5, 0.999])
+def test_a_split_covers_every_entry_once(held_out, weighted):
+    whole = observed(weighted=weighted)
+    train, rest = selection.split_entries(whole, held_out, 3)
+    assert sorted(entries(train) + entries(rest)) == sorted(entries(whole))
+    assert rest.n_observed == min(max(round(held_out * whole.n_observed), 1), whole.n_observed - 1)
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 7])
+def test_folds_hold_out_every_entry_once(n_folds):
+    whole = observed()
+    pairs = list(selection.folds(whole, n_folds, 1))
+    assert len(pairs) == n_folds
+    assert sorted(entry for _, held_out in pairs for entry in entries(held_out)) == sorted(entries(whole))
+    sizes = [held_out.n_observed for _, held_out in pairs]
+    assert max(sizes) - min(sizes) <= 1
+    for train, held_out in pairs:
+        assert sorted(entries(train) + entries(held_out)) == sorted(entries(whole))
+
+
+def test_parts_keep_shape_and_labels():
+    whole = observed()
+    for part in (*selection.split_entries(whole), *next(selection.folds(whole, 2))):
+        assert part.shape == whole.shape
+        assert np.array_equal(part.row_labels, whole.row_labels)
+        assert np.array_equal(part.col_labels, whole.col_labels)
+
+
+def test_the_same_seed_gives_the_same_parts_and_another_seed_others():
+    first, again, other = (selection.split_entries(observed(), 0.2, seed)[1] for seed in (5, 5, 6))
+    assert entries(first) == entries(again) != entries(other)
+    first, again, other = (next(selection.folds(observed(), 3, seed))[1] for seed in (5, 5, 6))
+    assert entries(first) == entries(again) != entries(other)
+
+
+@pytest.mark.parametrize("held_out", [0, 1, -0.1, 1.5, True, "a tenth", np.nan])
+def test_a_split_refuses_a_share_that_is_none(held_out):
+    with pytest.raises(SettingError, match="held_out"):
+        selection.split_entries(observed(), held_out)
+
+
+@pytest.mark.parametrize("n_folds", [1, 0, 10**6, 2.0, True])
+def test_folds_refuse_a_number_that_cannot_be(n_folds):
+    with pytest.raises(SettingError, match="n_folds"):
+        selection.folds(observed(), n_folds)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, True])
+def test_a_seed_must_be_a_number(seed):
+    with pytest.raises(SettingError, match="random_state"):
+        selection.split_entries(observed(), 0.1, seed)
