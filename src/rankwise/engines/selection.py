@@ -34,8 +34,7 @@ def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> f
         k, widen = int(np.argmax(slopes >= nothing)) - 1, False
         lo, hi = float(edges[k]), float(edges[k + 1])
         if counts[k] <= FEW or hi - lo <= 4 * np.spacing(hi):
-            start = float(slopes[k] - curvature * lo)
-            return _walk(engine, lo, hi, start, curvature, nothing)
+            return _walk(engine, lo, hi, tilt, curvature, nothing)
     return lo
 
 
@@ -44,10 +43,12 @@ def _round(engine: Threads, lo: float, hi: float) -> tuple[float, NDArray[Any], 
     return float(answer[0]), answer[1 : BINS + 1], answer[BINS + 1 :]
 
 
-def _walk(engine: Threads, lo: float, hi: float, slope: float, curvature: float, nothing: float) -> float:
-    """Go through the few breakpoints of (lo, hi] in order, to where the slope turns."""
+def _walk(engine: Threads, lo: float, hi: float, tilt: float, curvature: float, nothing: float) -> float:
+    """Go through the few breakpoints of (lo, hi] in order, to where the slope turns; it may turn at lo itself."""
+    slope, at = float(engine.sum("breakpoints", lo, hi, 1)[0]) + tilt, lo
+    if slope + curvature * lo >= nothing:
+        return lo
     points = engine.concatenate("breakpoints_between", lo, hi, 2 * FEW)
-    at = lo
     for eta, jump in points[np.argsort(points[:, 0], kind="stable")]:
         if curvature > 0 and slope + curvature * eta >= 0:  # it turns on the way there
             return float(np.clip(-slope / curvature, at, eta))

@@ -8,6 +8,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from .._errors import SettingError
@@ -23,6 +24,8 @@ def usable_cores(n_jobs: int | None = None) -> int:
         raise SettingError(f"`n_jobs` must be None or a non-zero integer, got {n_jobs!r}.")
     if n_jobs is not None and n_jobs > 0:
         return int(n_jobs)
+    if getattr(get_active_backend()[0], "nesting_level", 0):  # a joblib worker: its siblings use the other cores
+        return 1
     return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
@@ -104,7 +107,8 @@ class _Sum:
         if index == 0:
             self.found = answer
         else:
-            np.add(self.found, answer, out=self.found)
+            with np.errstate(invalid="ignore"):  # f may be infinite where a line search looks
+                np.add(self.found, answer, out=self.found)
             self.buffers.give_back(answer)
 
 

@@ -24,7 +24,7 @@ class LowRankEstimator(BaseEstimator):
     rank: int
     offsets: str
     ridge: float
-    tol: float
+    tol: float | None
     time_limit: float | None
     dtype: Any
     n_jobs: int | None

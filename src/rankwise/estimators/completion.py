@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .._errors import SettingError
 from ..losses import Loss
 from ..objectives import Objective
 from ..solvers import GreedyPursuit, NonsmoothPursuit
@@ -31,8 +32,8 @@ class MatrixCompletion(LowRankEstimator):
         "glrl-nonsmooth".
     oracle : {"power", "lanczos"}, default="power"
         How the top singular pair is found; "power" is the paper's 30 power iterations.
-    tol : float, default=0
-        Stop early when a rank lowers the value by less than this share of it.
+    tol : float, optional
+        Stop early when a step changes the value by less than this share of it.
     time_limit : float, optional
         Stop after this many seconds.
     dtype : {"float32", "float64"}, default="float32"
@@ -64,7 +65,7 @@ class MatrixCompletion(LowRankEstimator):
         ridge: float = 0.0,
         method: str | None = None,
         oracle: Any = "power",
-        tol: float = 0.0,
+        tol: float | None = None,
         time_limit: float | None = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,
@@ -86,6 +87,11 @@ class MatrixCompletion(LowRankEstimator):
     def _solver(self, objective: Objective) -> Any:
         """The named method, or a pursuit with the asked refinement."""
         if self.method is not None:
+            if self.refine != "auto" or self.oracle != "power":
+                raise SettingError(
+                    f"method={self.method!r} fixes the refinement and the oracle; leave out `refine` and `oracle`, "
+                    "or leave out `method`."
+                )
             return self.method
         if self.refine == "auto" and not objective.smooth:
             return NonsmoothPursuit(oracle=self.oracle)

@@ -51,7 +51,7 @@ class RobustFactorization(LowRankEstimator):
         step: str = "best",
         shrinkage: float = 0.7,
         oracle: Any = "power",
-        tol: float = 0.0,
+        tol: float | None = None,
         time_limit: float | None = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,

@@ -1,5 +1,7 @@
 """Losses that users write: one Python function, compiled in this process, checked before it is used."""
 
+import inspect
+import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
@@ -21,7 +23,9 @@ Formula = Callable[[float, float], float]
 _KERNELS = SimpleNamespace(
     **{name: uncached(getattr(BUILT_IN, name)) for name in ("evaluate", "plane", "curve", "values_at")}
 )
-_STEP = float(np.cbrt(np.finfo(float).eps))
+_numbers = itertools.count()
+_STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
+_WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second
 
 
 class CustomLoss(Loss):
@@ -58,7 +62,8 @@ class CustomLoss(Loss):
     @cached_property
     def formula(self) -> Any:
         """A tuple type of its own, registered with the kernels."""
-        kind = type(f"{self.title}Formula", (formulas.SquareFormula,), {})
+        # Numba tells types apart by their names, so each loss needs one of its own.
+        kind: Any = type(f"CustomFormula{next(_numbers)}", (formulas.SquareFormula,), {})
         formulas.FORMULAS[kind] = _complete(self.title, *self._functions)
         return kind()
 
@@ -152,22 +157,30 @@ def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float) -> None:
 def _jit(function: Formula, title: str) -> Any:
     """Compile a user's function, with `math` and `numpy` calls replaced by twins that vectorise."""
     function = getattr(function, "py_func", function)
-    if isinstance(function, FunctionType):
-        swapped = {name: _vectorising(found) for name, found in function.__globals__.items()}
-        fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
-        fresh.__kwdefaults__ = function.__kwdefaults__
-        function = fresh
-    compiled = numba.njit(**OPTIONS)(function)
+    if not isinstance(function, FunctionType):
+        raise LossError(f"The loss `{title}` must be made of Python functions of two numbers, got {function!r}.")
+    swapped = {name: _vectorising(found) for name, found in function.__globals__.items()}
+    fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
+    fresh.__kwdefaults__ = function.__kwdefaults__
+    compiled = numba.njit(**OPTIONS)(fresh)
+
+    def call(x, o):  # type: ignore[no-untyped-def]
+        return compiled(x, o)
+
     try:
-        compiled.compile("float64(float64, float64)")
-    except numba.core.errors.NumbaError as error:
-        lines = [line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()]
-        reason = next((line for line in lines if not line.startswith("Failed in")), lines[0])
+        inspect.signature(function).bind(0.0, 0.0)
+        numba.njit(**OPTIONS)(call).compile("float64(float64, float64)")
+    except (numba.core.errors.NumbaError, TypeError) as error:
         raise LossError(
-            f"The loss `{title}` cannot be compiled: {reason}. "
+            f"The loss `{title}` cannot be compiled: {_reason(error)}. "
             "Use plain arithmetic, abs, min, max, `if` and functions of `math` on two numbers."
         ) from error
     return compiled
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip().rstrip(".:") for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith("Failed in")), lines[0])
 
 
 _TWINS = {"exp": formulas.exp, "log": formulas.log, "log1p": formulas.log1p}
@@ -197,7 +210,7 @@ def _complete(title: str, value: Formula, slope: Formula | None, curvature: Form
         return (f(x + h, o) - f(x - h, o)) / (2.0 * h)
 
     def second_difference(p, x, o):  # type: ignore[no-untyped-def]
-        h = _STEP * max(1.0, abs(x))
+        h = _WIDE_STEP * max(1.0, abs(x))
         return (f(x + h, o) - 2.0 * f(x, o) + f(x - h, o)) / (h * h)
 
     return (

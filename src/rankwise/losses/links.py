@@ -11,7 +11,8 @@ def response(link: str, x: NDArray[Any]) -> NDArray[Any]:
     if link == "logit":
         return 0.5 * (1.0 + np.tanh(0.5 * x))
     if link == "log":
-        return np.exp(np.minimum(x, np.log(np.finfo(x.dtype).max)))
+        with np.errstate(over="ignore"):
+            return np.minimum(np.exp(x), np.finfo(x.dtype).max)
     return x
 
 

@@ -2,6 +2,6 @@
 
 from .factors import Factors, as_terms
 from .files import load, save
-from .low_rank import LowRankModel
+from .low_rank import LowRankModel, predict
 
-__all__ = ["Factors", "LowRankModel", "as_terms", "load", "save"]
+__all__ = ["Factors", "LowRankModel", "as_terms", "load", "predict", "save"]

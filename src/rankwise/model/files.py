@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,12 @@ from ..losses.links import LINKS
 from .low_rank import LowRankModel
 
 FORMAT, VERSION = "rankwise-model", 1
+ABOUT = ("link", "chosen", "only_by")
+# All that reading a damaged or foreign zip of arrays has been seen to raise.
+DAMAGE = (
+    *(OSError, ValueError, KeyError, TypeError, EOFError, AttributeError),
+    *(NotImplementedError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True) -> None:
@@ -29,7 +36,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             found = getattr(model, name)
             if found is not None:
                 arrays[name] = _plain(found, name)
-    about = {"format": FORMAT, "version": VERSION, "link": model.link, "chosen": model.chosen}
+    about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
@@ -47,14 +54,15 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
 def load(path: str | os.PathLike[str]) -> LowRankModel:
     """Read a model file. Never runs code from it."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop("about").tobytes())
-        version = about["version"] if about["format"] == FORMAT else None
+        version = int(about["version"]) if about["format"] == FORMAT else None
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file at {os.fspath(path)}.") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model, or it is damaged ({error}).") from error
+    except DAMAGE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model, or it is damaged ({reason}).") from error
     if version is None:
         raise ModelFileError(f"{os.fspath(path)} is not a rankwise model.")
     if version > VERSION:
@@ -66,14 +74,16 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
 
 def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str) -> LowRankModel:
     try:
-        model = LowRankModel(link=about["link"], chosen=about["chosen"], **arrays)
+        parts: dict[str, Any] = arrays | {name: about[name] for name in ABOUT}
+        model = LowRankModel(**parts)
         longest = model.longest
         sound = model.path.shape == (longest, longest) and model.U.shape[1:] == model.V.shape[1:] == (longest,)
         sound = sound and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
-        sound = sound and all(np.isfinite(part).all() for part in (model.path, model.U, model.V))
+        for part in (model.path, model.U, model.V):
+            sound = sound and part.dtype in (np.float32, np.float64) and bool(np.isfinite(part).all())
         for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
             sound = sound and (labels is None or labels.shape == (size,))
-        sound = sound and model.link in LINKS
+        sound = sound and model.link in LINKS and isinstance(model.only_by, str | None)
     except (TypeError, KeyError, IndexError, AttributeError):
         sound = False
     if not sound:

@@ -30,6 +30,8 @@ class LowRankModel:
     chosen : int, optional
         The rank that is used unless another is asked for; by default the longest on the path. A solver whose steps
         may raise the value chooses its best.
+    only_by : str, optional
+        Name of the solver, if it keeps no path: then only the full rank can be asked for.
     """
 
     path: NDArray[np.float64]
@@ -39,6 +41,7 @@ class LowRankModel:
     col_labels: NDArray[Any] | None = None
     link: str = "identity"
     chosen: int | None = None
+    only_by: str | None = None
 
     @property
     def rank(self) -> int:
@@ -89,11 +92,7 @@ class LowRankModel:
 
     def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
         """Predictions at checked row and column numbers."""
-        theta = self.coefficients(rank)
-        out = np.zeros(rows.size)
-        rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
-        pattern.low_rank_pairs(rows, cols, theta, self.U[:, : theta.size], self.V[:, : theta.size], out)
-        return out
+        return predict(self.coefficients(rank), self.U, self.V, rows, cols)
 
     def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
         """The whole matrix; for small ones."""
@@ -105,11 +104,22 @@ class LowRankModel:
             return self.rank
         if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank <= self.longest:
             raise SettingError(f"`rank` must be an integer from 0 to {self.longest}, got {rank!r}.")
+        if self.only_by is not None and rank != self.longest:
+            raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")
         return int(rank)
 
     def __repr__(self) -> str:
         """Sizes, at a glance."""
         return f"LowRankModel({self.shape[0]} x {self.shape[1]}, rank {self.rank})"
+
+
+def predict(theta: NDArray[Any], U: NDArray[Any], V: NDArray[Any], rows: Any, cols: Any) -> NDArray[np.float64]:
+    """Entries of ``U diag(theta) V.T``; columns beyond theta's are not used, and do not change a bit."""
+    out = np.zeros(rows.size)
+    rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
+    U, V = (np.ascontiguousarray(side) for side in (U, V))
+    pattern.low_rank_pairs(rows, cols, np.ascontiguousarray(theta), U, V, out)
+    return out
 
 
 def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
@@ -124,6 +134,8 @@ def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) 
         if wrong.any():
             raise DataError(f"The {which} {given[wrong][0]} is outside the model, which has {size} {which}s.")
         return given.astype(np.int64)
+    if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
+        labels, given = labels.astype(object), given.astype(object)
     order = np.argsort(labels, kind="stable")
     try:
         place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)

@@ -128,11 +128,13 @@ class DenseGradient(LinearOperator):
 def _check(designs: list[Array], answers: list[Array]) -> None:
     if not designs or len(designs) != len(answers):
         raise DataError(f"One response per design is needed, got {len(designs)} designs and {len(answers)} responses.")
+    n_features = designs[0].shape[-1] if designs[0].ndim else 0
     for t, (design, answer) in enumerate(zip(designs, answers, strict=True)):
-        if design.ndim != 2 or answer.shape != (design.shape[0],) or design.shape[1] != designs[0].shape[1]:
+        fits = design.ndim == 2 and design.size > 0 and design.shape == (*answer.shape, n_features)
+        if not fits:
             raise DataError(
                 f"Task {t} has a design of shape {design.shape} and a response of shape {answer.shape}; needed are "
-                f"(n, {designs[0].shape[-1]}) and (n,)."
+                f"(n, {n_features or 'features'}) and (n,), with at least one of each."
             )
         if not (np.isfinite(design).all() and np.isfinite(answer).all()):
             raise DataError(f"Task {t} has values that are not finite; remove or correct them.")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import is_number
 from .._errors import SettingError
 from ..model import as_terms
 from ..spectral import LowRank, SparsePlusLowRank
@@ -21,7 +22,7 @@ class Ridged:
     """
 
     def __init__(self, objective: Objective, ridge: float) -> None:
-        if not 0 < ridge < np.inf:
+        if not is_number(ridge) or not 0 < ridge < np.inf:
             raise SettingError(f"`ridge` must be a positive number, got {ridge!r}.")
         self.objective, self.ridge = objective, float(ridge)
         self._products = np.zeros((0, 0))
@@ -75,6 +76,11 @@ class Ridged:
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of X."""
         self.objective.replace(theta)
+
+    def move(self, theta: Array, U: Array, V: Array) -> None:
+        """``X = U diag(theta) V.T``, if the objective can."""
+        self.objective.move(theta, U, V)  # type: ignore[attr-defined]
+        self._products = _products(self.point.U, self.point.V)
 
     def close(self) -> None:
         """Let go of the objective's resources."""

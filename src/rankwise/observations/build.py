@@ -112,7 +112,10 @@ def merge_repeats(
     last = np.r_[first[1:], indices.size] - 1
     starts = np.searchsorted(first, indptr.astype(np.int64)).astype(np.uint64)
     if duplicates == "last":
-        return starts, indices[first], targets[last], None if weights is None else weights[last]
+        kept = None if weights is None else weights[last]
+        if kept is not None:
+            check_weights(kept)
+        return starts, indices[first], targets[last], kept
     share = np.ones(targets.size) if weights is None else weights.astype(float)
     total = np.add.reduceat(share, first)
     unweighted = total == 0  # all copies have weight zero: their plain mean, never 0 / 0

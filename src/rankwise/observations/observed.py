@@ -1,5 +1,6 @@
 """`Observations`: an immutable, partially observed matrix in CSR form."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,13 @@ class Observations:
         for array in (indptr, indices, targets, weights, self.row_labels, self.col_labels):
             if array is not None:
                 array.flags.writeable = False
+        self._sealed = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse changes once made."""
+        if hasattr(self, "_sealed"):
+            raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
+        super().__setattr__(name, value)
 
     @classmethod
     def from_coo(
@@ -96,15 +104,17 @@ class Observations:
     @classmethod
     def from_labels(cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, **options: Any) -> "Observations":
         """Build from labels of any sortable type: users, items, words. Labels are numbered in sorted order."""
-        row_labels, row_of = np.unique(np.asarray(rows), return_inverse=True)
-        col_labels, col_of = np.unique(np.asarray(cols), return_inverse=True)
+        row_labels, row_of = _numbered(rows, "row")
+        col_labels, col_of = _numbered(cols, "column")
         shape = (row_labels.size, col_labels.size)
-        return cls.from_coo(row_of.ravel(), col_of.ravel(), values, shape, labels=(row_labels, col_labels), **options)
+        return cls.from_coo(row_of, col_of, values, shape, labels=(row_labels, col_labels), **options)
 
     @classmethod
     def from_sparse(cls, matrix: Any, **options: Any) -> "Observations":
         """Build from a SciPy sparse matrix. Stored entries are observed, explicit zeros included."""
-        if matrix.format == "csr" and "weights" not in options:
+        if len(matrix.shape) != 2:
+            raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
+        if matrix.format == "csr" and not set(options) - {"labels"}:
             found = cls._from_sorted_csr(matrix, options)
             if found is not None:
                 return found
@@ -124,7 +134,12 @@ class Observations:
     @classmethod
     def from_dense(cls, array: ArrayLike, **options: Any) -> "Observations":
         """Build from a two-dimensional array whose unknown entries are NaN."""
-        found = np.asarray(array)
+        if np.ma.isMaskedArray(array):
+            array = np.ma.filled(array.astype(float), np.nan)
+        try:
+            found = np.asarray(array)
+        except ValueError:
+            raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
         if found.ndim != 2:
             raise DataError(f"A two-dimensional array is needed, got shape {found.shape}.")
         if found.dtype.kind not in "fiub":
@@ -140,7 +155,7 @@ class Observations:
         if sp.issparse(data):
             return cls.from_sparse(data)
         if isinstance(data, np.ndarray | list | tuple):
-            return cls.from_dense(np.ma.filled(data.astype(float), np.nan) if np.ma.isMaskedArray(data) else data)
+            return cls.from_dense(data)
         raise DataError(
             f"Cannot read observations from {type(data).__name__}: give a SciPy sparse matrix, a NumPy array with NaN "
             "at unknown entries, or `rankwise.Observations`."
@@ -168,6 +183,8 @@ class Observations:
     def take(self, entries: NDArray[Any]) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
         if entries.dtype == bool:
+            if entries.shape != self.targets.shape:
+                raise DataError(f"The mask has shape {entries.shape} but there are {self.n_observed} entries.")
             entries = np.flatnonzero(entries)
         weights = None if self.weights is None else self.weights[entries]
         labels = (self.row_labels, self.col_labels)
@@ -189,7 +206,7 @@ class Observations:
 
 def _as_shape(shape: Any) -> tuple[int, int]:
     try:
-        n_rows, n_cols = (int(size) for size in shape)
+        n_rows, n_cols = (operator.index(size) for size in shape)
     except (TypeError, ValueError):
         raise DataError(f"`shape` must be a pair (n_rows, n_cols), got {shape!r}.") from None
     if n_rows < 0 or n_cols < 0:
@@ -203,4 +220,16 @@ def _as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
     labels = np.array(given)
     if labels.shape != (size,):
         raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
+    if np.unique(labels).size < size:
+        values, counts = np.unique(labels, return_counts=True)
+        raise DataError(f"The {which} label {values[counts > 1][0]!r} is given more than once; labels must differ.")
     return labels
+
+
+def _numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The different labels in sorted order, and each entry's number among them."""
+    try:
+        found, numbers = np.unique(np.asarray(labels), return_inverse=True)
+    except TypeError:
+        raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
+    return found, numbers.ravel()

@@ -24,7 +24,7 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     """
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     size = min(max(n_observed // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
-    n_shards = max(1, round(n_observed / size))
+    n_shards = max(1, n_observed // size)
     wanted = np.arange(1, n_shards, dtype=np.uint64) * np.uint64(n_observed) // np.uint64(n_shards)
     inner = np.searchsorted(indptr, wanted, side="left")
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)

@@ -1,14 +1,24 @@
 """Solvers: one loop and one clock for all; the greedy pursuits of the paper."""
 
+from .admm import ADMM
+from .altmin import AltMin
+from .base import Solver
+from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
 from .loop import Result, Status, solve
 from .methods import METHODS, get
 from .nonsmooth import NonsmoothPursuit
+from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
+from .wiberg import Wiberg
 
 __all__ = [
+    "ADMM",
+    "GECO",
     "METHODS",
+    "AISImpute",
+    "AltMin",
     "Coefficients",
     "Economic",
     "GreedyPursuit",
@@ -17,7 +27,10 @@ __all__ = [
     "NonsmoothPursuit",
     "Record",
     "Result",
+    "Solver",
     "Status",
+    "Wiberg",
     "get",
+    "soft_impute",
     "solve",
 ]

@@ -8,12 +8,13 @@ from numpy.random import Generator
 from .. import spectral
 from ..objectives import Objective
 from . import refine as refinements
+from .base import Solver
 from .history import StepReport
 from .steps import first_weight
 
 
 @dataclass(frozen=True)
-class GreedyPursuit:
+class GreedyPursuit(Solver):
     """Add the gradient's top singular pair, refit coefficients, repeat.
 
     Objective: any convex f. Cost per step: O(n_observed) without or with economic refinement, O(rank n_observed)
@@ -47,6 +48,8 @@ class GreedyPursuit:
         """Lines 3 to 5: one more rank-one term."""
         gradient = objective.gradient()
         u, sigma, v, n_products = self._oracle(gradient, rng=rng)
+        if gradient.norm == 0.0:  # what is left of it vanishes in its own square
+            sigma = 0.0
         weight, tried = first_weight(objective, u, sigma, v) if sigma > 0 else (0.0, 0)
         if weight != 0.0:
             tried += self._refine(objective, u, v, weight)

@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 class StepReport(NamedTuple):
     """What a solver says of one step.
 
-    The gradient's top singular value, norm and inner product with X, all before the step; products and evaluations
-    made; terms that joined, zero if no step lowers the value.
+    The gradient's top singular value, norm and inner product with X, all before the step, where the solver knows
+    them; products and evaluations made; terms that joined, zero if no step lowers the value; the value that the
+    solver minimises, if it is not f alone; whether a small change of it may end the run; a word and a sentence if the
+    solver wants to stop here.
     """
 
-    sigma: float
-    norm: float
-    inner: float
-    n_products: int
-    n_evaluations: int
-    inner_rank: int
+    sigma: float | None = None
+    norm: float = 0.0
+    inner: float = 0.0
+    n_products: int = 0
+    n_evaluations: int = 0
+    inner_rank: int = 1
+    value: float | None = None
+    settled: bool = True
+    stop: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,13 @@ class Record:
     step, rank : int
         Steps taken so far and rank reached.
     value : float
-        f(X) after the step.
-    sigma : float
-        Top singular value of the gradient before the step, as the oracle found it.
-    alignment : float
+        What the solver minimises, after the step: f(X), plus the penalty of solvers that have one.
+    sigma : float or None
+        Top singular value of the gradient before the step, as the oracle found it; None for solvers without an
+        oracle, as are the next two.
+    alignment : float or None
         The paper's gamma: sigma over the Frobenius norm of the gradient, between 1/sqrt(min(shape)) and 1.
-    gap : float
+    gap : float or None
         Estimate of how far the value is above the least f(Y) over all matrices Y, of any rank, whose nuclear norm is
         at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, less what the step
         gained. A true bound if sigma is the exact top singular value; iterative oracles find sigma from below, which
@@ -57,9 +63,9 @@ class Record:
     step: int
     rank: int
     value: float
-    sigma: float
-    alignment: float
-    gap: float
+    sigma: float | None
+    alignment: float | None
+    gap: float | None
     wall_seconds: float
     cpu_seconds: float
     n_products: int

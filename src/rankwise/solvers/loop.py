@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from .._checks import is_number
 from .._errors import DataError, SettingError
-from ..model import LowRankModel
+from ..model import LowRankModel, predict
 from ..objectives import Objective
 from ..observations import Observations
-from .history import Clock, History, Record
+from .history import Clock, History, Record, StepReport
 from .methods import get
 
 log = logging.getLogger("rankwise")
@@ -65,16 +66,17 @@ class Stopping:
     tol: float = 0.0
     time_limit: float | None = None
     callback: Callable[[Record], bool | None] | None = None
+    at_rank: bool = True
 
     def check(self) -> None:
         """Raise on values that cannot be used."""
         if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
             raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
-        if self.max_iter is not None and not self.max_iter >= 1:
+        if self.max_iter is not None and not _at_least(self.max_iter, 1):
             raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
-        if not self.tol >= 0:
+        if not _at_least(self.tol, 0):
             raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
-        if self.time_limit is not None and not self.time_limit > 0:
+        if self.time_limit is not None and not (_at_least(self.time_limit, 0) and self.time_limit > 0):
             raise SettingError(f"`time_limit` must be a positive number of seconds, got {self.time_limit!r}.")
         if self.callback is not None and not callable(self.callback):
             raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
@@ -83,15 +85,19 @@ class Stopping:
         """Status if it is time to stop after this record, the value before it being `previous`."""
         if self.callback is not None and self.callback(record):
             return Status("callback", f"The callback stopped the run at rank {record.rank}.")
-        if record.rank >= self.rank:
+        if self.at_rank and record.rank >= self.rank:
             return Status("rank", f"Reached rank {record.rank}.")
         if self.max_iter is not None and record.step >= self.max_iter:
             return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}.")
-        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(previous):
-            return Status("tol", f"The value changed by less than {self.tol:g} of itself at rank {record.rank}.")
+        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value):
+            return Status("tol", f"Step {record.step} changed the value by less than {self.tol:g} of itself.")
         if self.time_limit is not None and record.wall_seconds >= self.time_limit:
             return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")
         return None
+
+
+def _at_least(given: Any, least: float) -> bool:
+    return is_number(given) and bool(given >= least)
 
 
 def solve(
@@ -100,7 +106,7 @@ def solve(
     *,
     rank: int = 10,
     max_iter: int | None = None,
-    tol: float = 0.0,
+    tol: float | None = None,
     time_limit: float | None = None,
     callback: Callable[[Record], bool | None] | None = None,
     held_out: Observations | None = None,
@@ -116,11 +122,12 @@ def solve(
     method : str or solver, default="eglrl"
         A name of `rankwise.solvers.METHODS` or an object such as `GreedyPursuit()`.
     rank : int, default=10
-        Stop when the model has this many terms.
+        Stop when the model has this many terms; solvers that do not grow work at this rank.
     max_iter : int, optional
-        Stop after this many steps.
-    tol : float, default=0
-        Stop when a step changes the value by less than this share of it.
+        Stop after this many steps. The pursuits need no limit; the others have one of their own.
+    tol : float, optional
+        Stop when a step changes the value by less than this share of it. By default zero for the pursuits and 1e-4,
+        as in the paper, for the others.
     time_limit : float, optional
         Stop after the step that passes this many seconds.
     callback : callable, optional
@@ -136,7 +143,10 @@ def solve(
     -------
     Result
     """
-    solver, stopping = get(method, objective), Stopping(rank, max_iter, tol, time_limit, callback)
+    solver = get(method, objective)
+    tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
+    max_iter = None if solver.grows and max_iter is None else (max_iter or solver.max_iter)
+    stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
     stopping.check()
     if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
@@ -154,65 +164,104 @@ def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer
     clock = Clock()
     state = solver.init(objective, stopping.rank)
     previous = objective.value()
-    history, path, status = History(previous), [np.zeros(0)], None
+    history, status = History(previous), None
+    iterates = _Iterates(objective, solver)
     while status is None:
         step = len(history) + 1
         report = solver.step(objective, np.random.default_rng((seed, step)), state)
-        value = objective.value()
-        if report.inner_rank == 0:
-            status = _stuck(report, objective)
+        value = objective.value() if report.value is None else report.value
+        status = _stuck(report, value, objective)
+        if status is not None:
             break
-        path.append(objective.point.theta.copy())
-        bound = report.sigma * float(np.abs(path[-1]).sum())
-        record = Record(
-            step=step,
-            rank=objective.point.rank,
-            value=value,
-            sigma=report.sigma,
-            alignment=report.sigma / report.norm,
-            gap=max(report.inner + bound - (previous - value), 0.0),
-            wall_seconds=0.0,
-            cpu_seconds=0.0,
-            n_products=report.n_products,
-            n_evaluations=report.n_evaluations,
-            inner_rank=report.inner_rank,
-        )
-        wall, cpu = clock.read()
+        iterates.keep(value)
+        record = _record(step, objective, report, value, previous, clock)
         with clock.paused():
-            scored = None if scorer is None else scorer()
-            record = replace(record, wall_seconds=wall, cpu_seconds=cpu, score=scored)
+            record = replace(record, score=None if scorer is None else scorer())
             history.append(record)
-            log.debug("step %d: value %.6g, sigma %.4g, %.3f s", step, value, report.sigma, wall)
-            status, previous = stopping.reached(record, previous), value
-    return Result(_model(objective, path, history), history, status)
+            log.debug("step %d: value %.6g, %.3f s", step, value, record.wall_seconds)
+            status = stopping.reached(record, previous if report.settled else np.inf)
+            status = status or (Status(*report.stop) if report.stop else None)
+            previous = value
+    return Result(iterates.model(), history, status)
 
 
-def _stuck(report: Any, objective: Objective) -> Status:
+def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:
+    alignment = gap = None
+    if report.sigma is not None:
+        bound = report.sigma * float(np.abs(objective.point.theta).sum())
+        least = 1.0 / np.sqrt(min(objective.shape))  # the norm may have lost digits; its range is known
+        alignment = float(np.clip(report.sigma / report.norm, least, 1.0))
+        gap = max(report.inner + bound - (previous - value), 0.0)
+    wall, cpu = clock.read()
+    return Record(
+        step=step,
+        rank=objective.point.rank,
+        value=value,
+        sigma=report.sigma,
+        alignment=alignment,
+        gap=gap,
+        wall_seconds=wall,
+        cpu_seconds=cpu,
+        n_products=report.n_products,
+        n_evaluations=report.n_evaluations,
+        inner_rank=report.inner_rank,
+    )
+
+
+def _stuck(report: StepReport, value: float, objective: Objective) -> Status | None:
+    """Status if the step did not lead to a usable point."""
     at = f"at rank {objective.point.rank}"
+    if not np.isfinite(value):
+        return Status("diverged", f"The value is no longer finite {at}; the model is the one before that step.")
+    if report.inner_rank > 0:
+        return None
     if report.sigma == 0.0:
         return Status("optimal", f"The gradient is zero {at}: no matrix of any rank has a lower value.")
-    return Status("no-descent", f"No step along the top singular pair lowers the value {at}.")
+    return Status("no-descent", f"No step lowers the value {at}.")
 
 
-def _model(objective: Objective, path: list[NDArray[np.float64]], history: History) -> LowRankModel:
-    """The terms with the coefficients of every rank; between two steps' ranks, the later step's leading terms."""
-    point = objective.point
-    triangle = np.zeros((point.rank, point.rank))
-    for before, theta in pairwise(path):
-        for k in range(before.size, theta.size):
-            triangle[k, : k + 1] = theta[: k + 1]
-    values = [history.initial_value, *(record.value for record in history)]
-    best = path[int(np.argmin(values))].size
-    observations, loss = getattr(objective, "observations", None), getattr(objective, "loss", None)
-    return LowRankModel(
-        triangle,
-        np.ascontiguousarray(point.U),
-        np.ascontiguousarray(point.V),
-        None if observations is None else observations.row_labels,
-        None if observations is None else observations.col_labels,
-        "identity" if loss is None else loss.link,
-        None if best == point.rank else best,
-    )
+class _Iterates:
+    """Remembers what the model needs of the points passed."""
+
+    def __init__(self, objective: Objective, solver: Any) -> None:
+        self.objective, self.solver = objective, solver
+        self.thetas = [np.zeros(0)]
+        self.values = [objective.value()]
+        self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
+
+    def keep(self, value: float) -> None:
+        """Remember the current point."""
+        point = self.objective.point
+        self.thetas.append(point.theta.copy())
+        self.values.append(value)
+        if not self.solver.keeps_path:
+            self.last = (self.thetas[-1], point.U.copy(), point.V.copy())
+
+    def model(self) -> LowRankModel:
+        """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""
+        observations, loss = (getattr(self.objective, name, None) for name in ("observations", "loss"))
+        about: dict[str, Any] = {
+            "row_labels": None if observations is None else observations.row_labels,
+            "col_labels": None if observations is None else observations.col_labels,
+            "link": "identity" if loss is None else loss.link,
+        }
+        if self.solver.keeps_path:
+            return self._with_path(about)
+        theta, U, V = self.last
+        path = np.zeros((theta.size, theta.size))
+        path[-1:] = theta
+        return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **about)
+
+    def _with_path(self, about: dict[str, Any]) -> LowRankModel:
+        """Between two steps' ranks, the path has the later step's leading terms."""
+        point = self.objective.point
+        path = np.zeros((point.rank, point.rank))
+        for before, theta in pairwise(self.thetas):
+            for k in range(before.size, theta.size):
+                path[k, : k + 1] = theta[: k + 1]
+        best = point.rank if self.solver.descends else self.thetas[int(np.argmin(self.values))].size
+        U, V = np.ascontiguousarray(point.U), np.ascontiguousarray(point.V)
+        return LowRankModel(path, U, V, chosen=None if best == point.rank else best, **about)
 
 
 def _mean_loss(loss: Any) -> Score:
@@ -235,10 +284,8 @@ class _Scorer:
 
     def __call__(self) -> float:
         """Score of the current point."""
-        point = self.objective.point
-        model = LowRankModel(np.diag(point.theta), point.U, point.V)
-        model.path[-1] = point.theta
-        return float(self.score(self.targets, model.at(self.rows, self.cols)))
+        predicted = predict(*self.objective.point.padded, self.rows, self.cols)
+        return float(self.score(self.targets, predicted))
 
 
 _rehearsed: set[Any] = set()
@@ -254,6 +301,6 @@ def _rehearse(objective: Objective, solver: Any) -> float:
     if key in _rehearsed:
         return 0.0
     start = time.perf_counter()
-    _run(small, solver, Stopping(2), None, 0)
+    _run(small, solver, Stopping(2, max_iter=2), None, 0)
     _rehearsed.add(key)
     return time.perf_counter() - start

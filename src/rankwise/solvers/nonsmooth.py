@@ -11,6 +11,7 @@ from .. import spectral
 from .._errors import SettingError
 from ..objectives import Objective
 from ..spectral import LowRank, SparsePlusLowRank
+from .base import Solver
 from .history import StepReport
 from .steps import bisect
 
@@ -37,7 +38,7 @@ class State:
     residual: float | None = None
 
 
-class NonsmoothPursuit:
+class NonsmoothPursuit(Solver):
     """Add the leading singular triplets of a subgradient, as many as its decrease asks for, and step along them.
 
     Objective: any convex f. Cost per step: O(i n_observed + i**2 (n_rows + n_cols)) for i inner triplets. Rate:
@@ -65,6 +66,8 @@ class NonsmoothPursuit:
         Most triplets in one step; the paper finds 1 or 2 in practice. None: as many as line 8 asks for.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
     """
+
+    descends = False
 
     def __init__(
         self,

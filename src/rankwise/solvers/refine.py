@@ -6,8 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import LossError, SettingError
+from .._errors import SettingError
 from ..objectives import Objective
+from .needs import need_smooth
 from .steps import minimise, solve_quadratic
 
 Array = NDArray[Any]
@@ -50,7 +51,7 @@ class Economic:
 
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
-        _need_smooth(objective, "economic")
+        need_smooth(objective, 'refine="economic"')
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
         """``X = shrink X + weight u v.T`` with both numbers refitted."""
@@ -77,7 +78,7 @@ class Coefficients:
 
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
-        _need_smooth(objective, "coefficients")
+        need_smooth(objective, 'refine="coefficients"')
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
         """``X = X + weight u v.T``, then all of theta refitted."""
@@ -105,12 +106,3 @@ def get(refine: Any) -> Refinement:
         raise SettingError(f"`refine` must be one of {', '.join(BY_NAME)} or a refinement object, got {refine!r}.")
     given: Refinement = refine
     return given
-
-
-def _need_smooth(objective: Objective, name: str) -> None:
-    if not objective.smooth:
-        loss = getattr(objective, "loss", objective)
-        raise LossError(
-            f'refine="{name}" needs a smooth loss and {loss!r} is not declared smooth: use method="glrl-nonsmooth", '
-            'or refine="none".'
-        )

@@ -1,5 +1,6 @@
 """How far to go along a new rank-one term, and small minimisations over a few coefficients."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.optimize import minimize
 from ..objectives import Objective, Restriction
 
 Array = NDArray[Any]
+Valued = Callable[[Array], tuple[float, Array]]
 TRIES = 60
 
 
@@ -32,7 +34,7 @@ def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
 
     def holds(bound: float) -> bool:
         reached = phi(np.array([1.0, -sigma / bound]))[0]
-        return bool(reached <= value - sigma**2 / (2 * bound))
+        return bool(reached < value and reached <= value - sigma**2 / (2 * bound))
 
     growth = 0.5 if holds(bound) else 2.0
     for tries in range(1, TRIES):
@@ -55,14 +57,14 @@ def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
     return best, 3
 
 
-def minimise(phi: Restriction, start: Array, scale: Array, max_iter: int) -> tuple[Array, int]:
+def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Array, int]:
     """Lower a restriction by at most `max_iter` L-BFGS iterations from `start`.
 
     Never returns a point that is worse than `start`, nor one where f is not finite.
 
     Parameters
     ----------
-    phi : Restriction
+    phi : callable c -> (value, gradient)
     start : ndarray of shape (k,)
     scale : ndarray of shape (k,)
         L-BFGS sees ``(c - start) / scale``, and its first step has length one. The refinements pass line 4's weight,

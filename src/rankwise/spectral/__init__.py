@@ -1,5 +1,6 @@
 """Top singular pairs of anything that has products: dense, sparse, low-rank, sparse plus low-rank, our gradients."""
 
+from .blocks import block_svd, widen
 from .operators import LowRank, SparsePlusLowRank
 from .oracles import BY_NAME, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
 
@@ -12,5 +13,7 @@ __all__ = [
     "PowerMethod",
     "SparsePlusLowRank",
     "Triplet",
+    "block_svd",
     "get",
+    "widen",
 ]

@@ -17,10 +17,16 @@ class LowRank(LinearOperator):
         self.theta, self.U, self.V = theta, U, V
 
     def _matvec(self, v: Vector) -> Vector:
-        return _product(self.U, self.theta, self.V, v)
+        return _product(self.U, self.theta, self.V, v.ravel())
 
     def _rmatvec(self, u: Vector) -> Vector:
-        return _product(self.V, self.theta, self.U, u)
+        return _product(self.V, self.theta, self.U, u.ravel())
+
+    def _matmat(self, V: Vector) -> Vector:
+        return _product(self.U, self.theta, self.V, V)
+
+    def _rmatmat(self, U: Vector) -> Vector:
+        return _product(self.V, self.theta, self.U, U)
 
     def _adjoint(self) -> "LowRank":
         return LowRank(self.theta, self.V, self.U)
@@ -39,6 +45,12 @@ class SparsePlusLowRank(LinearOperator):
     def _rmatvec(self, u: Vector) -> Vector:
         return np.asarray(self.sparse.rmatvec(u.ravel()) + self.low_rank.rmatvec(u.ravel()))
 
+    def _matmat(self, V: Vector) -> Vector:
+        return np.asarray(self.sparse.matmat(V) + self.low_rank.matmat(V))
+
+    def _rmatmat(self, U: Vector) -> Vector:
+        return np.asarray(self.sparse.rmatmat(U) + self.low_rank.rmatmat(U))
+
     def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
         """``z = (S + L) v + shift`` and ``(S + L).T z``."""
         added = self.low_rank.matvec(v)
@@ -48,7 +60,7 @@ class SparsePlusLowRank(LinearOperator):
 
 def _product(left: Vector, theta: Vector, right: Vector, v: Vector) -> Vector:
     """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
-    inner = theta * (right.T @ v.ravel().astype(right.dtype, copy=False))
+    inner = (theta * (right.T @ v.astype(right.dtype, copy=False)).T).T
     return np.asarray(left @ inner.astype(left.dtype, copy=False), np.float64)
 
 

@@ -48,7 +48,7 @@ class PowerMethod:
 
     def __post_init__(self) -> None:
         """Refuse to iterate less than once."""
-        if self.n_iter < 1:
+        if not isinstance(self.n_iter, int | np.integer) or self.n_iter < 1:
             raise SettingError(f"PowerMethod needs n_iter >= 1, got {self.n_iter}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
@@ -59,7 +59,7 @@ class PowerMethod:
         for _ in range(self.n_iter):
             _, w = gram(operator, v)
             n_products += 2
-            norm = float(np.linalg.norm(w))
+            norm = _norm(w)
             if norm == 0.0:  # the operator maps v to zero
                 break
             v = w / norm
@@ -86,7 +86,8 @@ class Lanczos:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot find anything."""
-        if not self.tol > 0 or self.max_basis < 2 or self.max_restarts < 0:
+        whole = isinstance(self.max_basis, int | np.integer) and isinstance(self.max_restarts, int | np.integer)
+        if not whole or not self.tol > 0 or self.max_basis < 2 or self.max_restarts < 0:
             raise SettingError(f"Lanczos needs tol > 0, max_basis >= 2 and max_restarts >= 0, got {self}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
@@ -102,18 +103,18 @@ class Lanczos:
 
     def _bidiagonalise(self, operator: Any, v: NDArray[Any]) -> tuple[NDArray[Any], bool, int]:
         """Best right vector in the Krylov space of v, whether its residual is small, products used."""
-        size = min(self.max_basis, *operator.shape)
+        size = min(self.max_basis, operator.shape[1])
         V, U = np.zeros((size + 1, operator.shape[1])), np.zeros((size, operator.shape[0]))
         B = np.zeros((size, size + 1))
         V[0] = v
         for k in range(size):
             u = _orthogonalise(operator.matvec(V[k]), U[:k])
-            B[k, k] = np.linalg.norm(u)
+            B[k, k] = _norm(u)
             if B[k, k] <= _tiny(B):  # the space is invariant: what is known so far is exact
                 return (np.linalg.svd(B[:k, : k + 1])[2][0] @ V[: k + 1] if k else v), True, 2 * k + 1
             U[k] = u / B[k, k]
             w = _orthogonalise(operator.rmatvec(U[k]), V[: k + 1])
-            B[k, k + 1] = np.linalg.norm(w)
+            B[k, k + 1] = _norm(w)
             left, values, right = np.linalg.svd(B[: k + 1, : k + 1])
             best = right[0] @ V[: k + 1]
             if B[k, k + 1] * abs(left[k, 0]) <= self.tol * values[0] or B[k, k + 1] <= _tiny(B):
@@ -151,6 +152,12 @@ def get(oracle: Any) -> Oracle:
     return called
 
 
+def _norm(vector: NDArray[Any]) -> float:
+    """Euclidean norm without overflow or underflow on the way."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    return largest * float(np.linalg.norm(vector / largest)) if largest > 0.0 else 0.0
+
+
 def _random_unit(size: int, rng: Generator) -> NDArray[np.float64]:
     v = rng.standard_normal(size)
     return v / np.linalg.norm(v)
@@ -159,7 +166,7 @@ def _random_unit(size: int, rng: Generator) -> NDArray[np.float64]:
 def _finish(operator: Any, v: NDArray[np.float64], n_products: int) -> Triplet:
     """Pair v with its image, so that sigma equals u.T A v."""
     u = operator.matvec(v)
-    sigma = float(np.linalg.norm(u))
+    sigma = _norm(u)
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 

@@ -1,0 +1,86 @@
+"""Alternating minimisation over two factors, by gradient steps."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ..objectives import PlaneRestriction, Problem
+from ..spectral import block_svd
+from .base import Solver
+from .history import StepReport
+from .needs import need_smooth
+from .steps import bisect
+
+Array = NDArray[Any]
+TRIES = 40
+
+
+@dataclass
+class State:
+    """The two factors, ``X = U V.T``."""
+
+    U: Array
+    V: Array
+
+
+@dataclass(frozen=True)
+class AltMin(Solver):
+    """Gradient steps on U and on V by turns, each with a line search.
+
+    Objective: any smooth f of ``X = U V.T``. Cost per step: O(rank n_observed). Rate: not known. Reference: Chiang,
+    Hsieh, Natarajan, Dhillon and Tewari, JMLR 2014.
+
+    Starts from the leading triplets of the negative gradient at zero, scaled to the minimum of f along them; the
+    papers do not say where they start.
+    """
+
+    max_iter: int | None = 500
+    grows: ClassVar[bool] = False
+    keeps_path: ClassVar[bool] = False
+
+    def init(self, objective: Problem, rank: int) -> State:
+        """Factors of the scaled negative gradient."""
+        need_smooth(objective, "AltMin")
+        objective.reset()
+        rank = min(rank, *objective.shape)
+        start = np.random.default_rng(0).standard_normal((objective.shape[1], rank))
+        U, s, V, _ = block_svd(objective.gradient(), start, 5)
+        weight = bisect(objective.along(U, V, -s))[0]
+        root = np.sqrt(weight * s)
+        objective.reset()
+        return State(-U * root, V * root)
+
+    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+        """One line-searched gradient step on each factor."""
+        tried = 0
+        objective.move(np.ones(state.U.shape[1]), state.U, state.V)
+        for side in ("U", "V"):
+            gradient = objective.gradient()
+            if side == "U":
+                slope = gradient.matmat(state.V)
+                phi = objective.along(slope, state.V, -np.ones(slope.shape[1]))
+            else:
+                slope = gradient.rmatmat(state.U)
+                phi = objective.along(state.U, slope, -np.ones(slope.shape[1]))
+            length, used = armijo(phi, float(np.sum(slope**2)))
+            tried += used
+            setattr(state, side, getattr(state, side) - length * slope)
+            objective.move(np.ones(state.U.shape[1]), state.U, state.V)
+        rank = state.U.shape[1]
+        return StepReport(n_products=2 * rank, n_evaluations=tried)
+
+
+def armijo(phi: PlaneRestriction, squared: float) -> tuple[float, int]:
+    """Length of a step along the negative gradient, whose squared norm is given: Newton's, halved until f falls."""
+    here = np.array([1.0, 0.0])
+    value = phi(here)[0]
+    curvature = float(phi.curve(here, np.array([0.0, 1.0]))[1])
+    length = squared / curvature if curvature > 0 else 1.0
+    for tries in range(1, TRIES):
+        if phi(np.array([1.0, length]))[0] <= value - 1e-4 * length * squared:
+            return length, tries + 1
+        length *= 0.5
+    return 0.0, TRIES

@@ -1,0 +1,30 @@
+"""What the loop asks of every solver."""
+
+from typing import Any, ClassVar
+
+from numpy.random import Generator
+
+from .history import StepReport
+
+
+class Solver:
+    """Base of the solvers: `init` moves to the start, `step` makes one step and reports it.
+
+    `grows`: each step adds to the rank, and the run ends at the wanted one; the others work at one rank.
+    `keeps_path`: terms stay as they are when others join, so that the model of every rank passed is kept.
+    `descends`: no step raises the value, so that the last point is the best.
+    `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
+    """
+
+    grows: ClassVar[bool] = True
+    keeps_path: ClassVar[bool] = True
+    descends: ClassVar[bool] = True
+    max_iter: int | None = None
+
+    def init(self, objective: Any, rank: int) -> Any:
+        """Move to the start; return the state that the steps carry."""
+        raise NotImplementedError(f"{type(self).__name__} has no start.")
+
+    def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:
+        """Make one step."""
+        raise NotImplementedError(f"{type(self).__name__} makes no step.")

@@ -1,0 +1,180 @@
+"""Nuclear-norm regularisation: AIS-Impute, and soft-impute as its unaccelerated case."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from .._errors import LossError, SettingError
+from ..objectives import Problem
+from ..spectral import LowRank, SparsePlusLowRank, block_svd, widen
+from .base import Solver
+from .history import StepReport
+
+Array = NDArray[Any]
+FLOOR = 1e-4  # the search for a rank never goes below this share of the largest useful weight
+SPARE = 5  # random directions beside the last subspace, so that the rank can grow
+
+
+@dataclass
+class Iterate:
+    """``U diag(s) V.T`` with orthonormal columns."""
+
+    U: Array
+    s: Array
+    V: Array
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int]) -> "Iterate":
+        """The zero matrix."""
+        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
+
+
+@dataclass
+class State:
+    """What the accelerated proximal gradient carries along."""
+
+    weight: float
+    start_weight: float
+    most: int
+    now: Iterate
+    before: Iterate
+    momentum: float = 1.0
+    step: int = 0
+    value: float = np.inf
+
+
+@dataclass(frozen=True)
+class AISImpute(Solver):
+    """Accelerated, inexact soft-impute.
+
+    Objective: smooth f plus ``nuclear_weight * ||X||_*``. Cost per step: O(rank n_observed + rank**2 (n_rows +
+    n_cols)). Rate: O(1/T**2), O(1/T) for soft-impute. Reference: Yao and Kwok, IJCAI 2015.
+
+    Each step is a proximal gradient step from an extrapolated point; the singular value thresholding uses a few
+    block power iterations on sparse plus low rank, started from the last two iterates' right vectors. Momentum
+    restarts when the value rises.
+
+    Parameters
+    ----------
+    nuclear_weight : float, optional
+        The paper's lambda. By default the smallest one, at least 1e-4 of the largest useful one, whose solution has
+        at most the wanted rank; such a weight is not unique, and the search runs on the same clock.
+    accelerate : bool, default=True
+        False gives plain soft-impute.
+    continuation : float, default=0.7
+        The weight falls from the largest useful one to the wanted one by this factor a step; 0 starts at the end.
+    n_power : int, default=3
+        Block power iterations per step.
+    """
+
+    nuclear_weight: float | None = None
+    accelerate: bool = True
+    continuation: float = 0.7
+    n_power: int = 3
+    max_iter: int | None = 500
+    grows: ClassVar[bool] = False
+    keeps_path: ClassVar[bool] = False
+    descends: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.nuclear_weight is not None and not self.nuclear_weight > 0:
+            raise SettingError(f"`nuclear_weight` must be positive, got {self.nuclear_weight!r}.")
+        if not 0 <= self.continuation < 1:
+            raise SettingError(f"`continuation` must be at least 0 and below 1, got {self.continuation!r}.")
+
+    def init(self, objective: Problem, rank: int) -> State:
+        """X = 0; find the weight if none is given."""
+        if objective.lipschitz is None or not objective.smooth:
+            raise LossError(f"AISImpute needs a smooth loss with a Lipschitz constant, got {objective.loss!r}.")
+        objective.reset()
+        largest = _top_value(objective)
+        if self.nuclear_weight is None:
+            weight = self._find_weight(objective, rank, largest)
+            objective.reset()
+        else:
+            weight = self.nuclear_weight
+        start = max(largest, weight) if self.continuation else weight
+        zero = Iterate.zero(objective.shape)
+        return State(weight, start, min(objective.shape), zero, zero)
+
+    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+        """One proximal gradient step from the extrapolated point."""
+        state.step += 1
+        weight = state.weight + (state.start_weight - state.weight) * self.continuation**state.step
+        n_products = self._proximal_step(objective, rng, state, weight)
+        value = objective.value() + state.weight * float(state.now.s.sum())
+        if value > state.value:
+            state.momentum = 1.0
+        state.value = value
+        settled = weight <= 1.01 * state.weight
+        return StepReport(n_products=n_products, value=value, settled=settled)
+
+    def _proximal_step(self, objective: Problem, rng: Generator, state: State, weight: float) -> int:
+        """Move to the thresholded gradient step; at most ``state.most`` terms."""
+        following = 0.5 * (1 + np.sqrt(1 + 4 * state.momentum**2))
+        push = (state.momentum - 1) / following if self.accelerate else 0.0
+        state.momentum = following
+        theta = np.concatenate(((1 + push) * state.now.s, -push * state.before.s))
+        U, V = (np.column_stack((getattr(state.now, side), getattr(state.before, side))) for side in "UV")
+        objective.move(theta, U, V)
+        lipschitz = float(objective.lipschitz or 1.0)
+        target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), LowRank(theta, U, V))
+        size = min(np.linalg.matrix_rank(V) + SPARE if V.size else SPARE, state.most + SPARE, *objective.shape)
+        left, values, right, n_products = block_svd(target, _basis(V, int(size), rng), self.n_power)
+        kept = values > weight / lipschitz
+        kept[state.most :] = False
+        state.before = state.now
+        state.now = Iterate(left[:, kept], values[kept] - weight / lipschitz, right[:, kept])
+        objective.move(state.now.s, state.now.U, state.now.V)
+        return n_products
+
+    def _find_weight(self, objective: Problem, rank: int, largest: float) -> float:
+        """Smallest weight, to 5 %, whose solution has at most `rank` terms; solutions warm-start each other."""
+        high, low = largest, None
+        best = Iterate.zero(objective.shape)
+        weight = 0.5 * largest
+        while True:
+            found = self._solve_at(objective, weight, best, 2 * rank + SPARE)
+            if found.s.size <= rank:
+                high, best = weight, found
+            else:
+                low = weight
+            if (low is None and high <= FLOOR * largest) or (low is not None and high <= 1.05 * low):
+                return high
+            weight = max(0.5 * high, FLOOR * largest) if low is None else float(np.sqrt(low * high))
+
+    def _solve_at(self, objective: Problem, weight: float, start: Iterate, most: int) -> Iterate:
+        """Solution at one weight, to a relative change of 1e-5; iterates are cut to `most` terms."""
+        state = State(weight, weight, most, start, start)
+        rng = np.random.default_rng(0)
+        for _ in range(self.max_iter or 500):
+            previous = state.value
+            self._proximal_step(objective, rng, state, weight)
+            state.value = objective.value() + weight * float(state.now.s.sum())
+            if abs(previous - state.value) <= 1e-5 * state.value:
+                break
+            if state.value > previous:
+                state.momentum = 1.0
+        return state.now
+
+
+def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
+    """Plain soft-impute (Mazumder et al., 2010): no momentum."""
+    return AISImpute(nuclear_weight, accelerate=False, continuation=0.0)
+
+
+def _top_value(objective: Problem) -> float:
+    """Top singular value of the gradient at zero: from this weight on, the solution is zero."""
+    start = np.random.default_rng(0).standard_normal((objective.shape[1], SPARE))
+    return float(block_svd(objective.gradient(), start, 10)[1][0])
+
+
+def _basis(V: Array, size: int, rng: Generator) -> Array:
+    """Start of the block iterations: what spans V, and random directions."""
+    if V.shape[1] > size:
+        V = np.linalg.svd(V, full_matrices=False)[0]
+    return widen(V[:, :size], size, rng)

@@ -1,0 +1,34 @@
+"""What several test files share: every smooth loss, targets in its domain, small random observed matrices."""
+
+import numpy as np
+
+from rankwise.losses import Huber, Logistic, Loss, Poisson, SmoothHinge, Square, SquaredHinge
+from rankwise.losses.base import SignLoss
+from rankwise.observations import Observations
+
+SMOOTH_LOSSES = [Square(), Logistic(), Huber(), Huber(0.3), SquaredHinge(), SmoothHinge(), Poisson()]
+
+
+def targets_for(loss: Loss, rng: np.random.Generator, size) -> np.ndarray:
+    """Random targets that `loss` takes: signs, counts, or real numbers."""
+    if isinstance(loss, SignLoss):
+        return rng.choice([-1.0, 1.0], size)
+    if isinstance(loss, Poisson):
+        return rng.poisson(3.0, size).astype(float)
+    return rng.normal(0.0, 2.0, size)
+
+
+def random_pattern(rng: np.random.Generator, shape: tuple[int, int], density: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of distinct entries, at least one, in row order; some rows and columns may stay empty."""
+    seen = rng.random(shape) < density
+    seen[rng.integers(shape[0]), rng.integers(shape[1])] = True
+    return np.nonzero(seen)
+
+
+def make_observations(
+    loss: Loss, rng: np.random.Generator, shape: tuple[int, int] = (12, 9), density: float = 0.4, weights: bool = False
+) -> Observations:
+    """Random entries of a matrix with targets that `loss` takes, weights in [0.5, 2) if asked for."""
+    rows, cols = random_pattern(rng, shape, density)
+    weight_of = rng.uniform(0.5, 2.0, rows.size) if weights else None
+    return Observations.from_coo(rows, cols, targets_for(loss, rng, rows.size), shape, weights=weight_of)

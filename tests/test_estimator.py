@@ -1,0 +1,291 @@
+"""`MatrixCompletion`: validate, build, solve, store, in the manner of scikit-learn."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import SMOOTH_LOSSES, make_observations
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from rankwise import MatrixCompletion, Observations, Problem, RankwiseError, SettingError, load, solve
+from rankwise._errors import NotFittedError
+from rankwise.losses import Huber, Logistic, Square
+from rankwise.solvers import GreedyPursuit
+from rankwise.spectral import Lanczos
+
+ROWS, COLS = np.divmod(np.arange(12 * 9), 9)
+
+
+@pytest.fixture
+def observations():
+    return make_observations(Square(), np.random.default_rng(34), density=0.5)
+
+
+def nan_array(observations):
+    array = np.full(observations.shape, np.nan)
+    array[observations.rows, observations.cols] = observations.targets
+    return array
+
+
+def shuffled_coo(observations):
+    order = np.random.default_rng(0).permutation(observations.n_observed)
+    entries = observations.targets[order], (observations.rows[order], observations.cols[order])
+    return sp.coo_array(entries, shape=observations.shape)
+
+
+def masked(observations):
+    return np.ma.masked_invalid(nan_array(observations))
+
+
+def lists(observations):
+    return nan_array(observations).tolist()
+
+
+def with_weights(data, weights):
+    return Observations.from_coo(data.rows, data.cols, data.targets, data.shape, weights=weights)
+
+
+def same(one, other):
+    parts = ("theta_", "U_", "V_")
+    return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in parts) and np.array_equal(
+        one.history_.column("value"), other.history_.column("value")
+    )
+
+
+@pytest.mark.parametrize("form", [Observations.to_sparse, shuffled_coo, nan_array, masked, lists])
+def test_every_form_of_the_data_gives_the_same_fit(observations, form):
+    wanted = MatrixCompletion(rank=4).fit(observations)
+    found = MatrixCompletion(rank=4).fit(form(observations))
+    assert same(found, wanted) and found.n_features_in_ == 9
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_array, sp.coo_array, sp.lil_array, sp.dok_array])
+def test_every_sparse_format_is_read(observations, form):
+    wanted = MatrixCompletion(rank=2).fit(observations)
+    assert same(MatrixCompletion(rank=2).fit(form(observations.to_sparse())), wanted)
+
+
+def test_an_explicit_zero_is_observed():
+    sparse = sp.csr_array(([0.0, 2.0, 3.0], ([0, 0, 1], [0, 1, 0])), shape=(2, 2))
+    assert same(MatrixCompletion(rank=1).fit(sparse), MatrixCompletion(rank=1).fit([[0.0, 2.0], [3.0, np.nan]]))
+
+
+def test_a_fit_is_the_solver_s_result(observations):
+    fitted = MatrixCompletion(rank=4, dtype="float64", random_state=3).fit(observations)
+    result = solve(Problem(observations, Square(), dtype=np.float64), "eglrl", rank=4, random_state=3)
+    assert np.array_equal(fitted.theta_, result.model.theta) and np.array_equal(fitted.U_, result.model.U)
+    assert fitted.history_.column("value").tolist() == result.history.column("value").tolist()
+    assert fitted.status_.reason == "rank"
+
+
+def test_parameters_can_be_read_set_cloned_and_printed():
+    estimator = MatrixCompletion(Huber(0.5), rank=7, ridge=0.25)
+    assert estimator.get_params()["loss"] == Huber(0.5) and estimator.get_params()["ridge"] == 0.25
+    twin = clone(estimator)
+    assert twin is not estimator and twin.get_params() == estimator.get_params()
+    assert estimator.set_params(rank=3).rank == 3 and twin.rank == 7
+    assert "rank=3" in repr(estimator) and "Huber" in repr(estimator)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        estimator.set_params(ranks=3)
+
+
+def test_the_constructor_stores_what_it_is_given_and_looks_at_nothing():
+    values = dict.fromkeys(MatrixCompletion().get_params(), object())
+    estimator = MatrixCompletion(**values)
+    assert all(getattr(estimator, name) is value for name, value in values.items())
+    assert vars(estimator).keys() == values.keys()
+
+
+def test_fit_changes_nothing_but_names_that_end_in_an_underscore(observations):
+    estimator = MatrixCompletion("huber", rank=2, random_state=np.random.RandomState(0))
+    before = dict(vars(estimator))
+    assert estimator.fit(observations) is estimator
+    after = dict(vars(estimator))
+    assert {name for name in after if not name.endswith("_")} == before.keys()
+    assert all(after[name] is value for name, value in before.items())
+    learned = {"model_", "theta_", "U_", "V_", "history_", "status_", "n_features_in_"}
+    assert learned <= after.keys() - before.keys()
+
+
+def test_fit_leaves_its_input_alone(observations):
+    array, sparse = nan_array(observations), observations.to_sparse()
+    kept, data = array.copy(), sparse.data.copy()
+    MatrixCompletion(rank=2).fit(array)
+    MatrixCompletion(rank=2).fit(sparse)
+    assert np.array_equal(array, kept, equal_nan=True) and np.array_equal(sparse.data, data)
+    sparse.data[:] = 0.0  # still the caller's to write
+
+
+@pytest.mark.parametrize("use", [lambda e: e.predict_entries([0], [0]), lambda e: e.save("nowhere")])
+@pytest.mark.parametrize("kind", [NotFittedError, RankwiseError, ValueError, AttributeError])
+def test_an_estimator_that_is_not_fitted_says_so(use, kind):
+    with pytest.raises(kind, match="not fitted yet; call `fit` first"):
+        use(MatrixCompletion())
+
+
+def test_scikit_learn_can_tell_whether_it_is_fitted(observations):
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(MatrixCompletion())
+    check_is_fitted(MatrixCompletion(rank=1).fit(observations))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"offsets": "both"},
+        {"offsets": None},
+        {"loss": "cubic"},
+        {"loss": 3},
+        {"rank": 0},
+        {"rank": 2.0},
+        {"refine": "everything"},
+        {"ridge": -1.0},
+        {"ridge": np.nan},
+        {"ridge": "strong"},
+        {"method": "svd"},
+        {"oracle": "arpack"},
+        {"tol": -1},
+        {"time_limit": 0},
+        {"dtype": "float16"},
+        {"n_jobs": 0},
+        {"random_state": "seed"},
+        {"random_state": -1},
+        {"random_state": 1.5},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused_in_a_sentence_by_fit(observations, setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(RankwiseError) as caught:
+        MatrixCompletion(**setting).fit(observations)
+    message = str(caught.value)
+    assert message.endswith(".") and (repr(value) in message or str(value) in message) and name.split("_")[0] in message
+
+
+def test_a_method_and_a_setting_it_would_override_are_not_both_taken_in_silence(observations):
+    """`method` fixes the refinement and the oracle: asking for others beside it is a contradiction."""
+    for other in ({"refine": "none"}, {"oracle": "lanczos"}):
+        with pytest.raises(SettingError):
+            MatrixCompletion(method="glrl", **other).fit(observations)
+
+
+def test_random_states_of_every_kind(observations):
+    def theta(random_state):
+        return MatrixCompletion(rank=3, random_state=random_state).fit(observations).theta_.tolist()
+
+    assert theta(None) == theta(None) == theta(0) == theta(np.int64(0)) != theta(1)
+    for kind in (np.random.RandomState, np.random.default_rng):
+        assert theta(kind(5)) == theta(kind(5)) != theta(kind(6))
+        shared = kind(5)
+        assert theta(shared) != theta(shared)  # a generator moves on, as in scikit-learn
+
+
+@pytest.mark.parametrize("method", ["r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none"])
+def test_methods_by_name(observations, method):
+    fitted = MatrixCompletion(method=method, rank=3).fit(observations)
+    wanted = solve(Problem(observations, Square()), method, rank=3)
+    assert np.array_equal(fitted.theta_, wanted.model.theta)
+
+
+@pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
+def test_refinements_and_oracles_by_name(observations, refine):
+    fitted = MatrixCompletion(refine=refine, oracle="lanczos", rank=3).fit(observations)
+    wanted = solve(Problem(observations, Square()), GreedyPursuit(refine, Lanczos()), rank=3)
+    assert np.array_equal(fitted.theta_, wanted.model.theta)
+
+
+def test_auto_is_economic_for_smooth_losses(observations):
+    auto, economic = (MatrixCompletion(rank=3, refine=refine).fit(observations) for refine in ("auto", "economic"))
+    assert same(auto, economic)
+
+
+@pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
+def test_losses_by_name_and_by_object(loss):
+    data = make_observations(loss, np.random.default_rng(35), density=0.5)
+    by_object = MatrixCompletion(loss, rank=3).fit(data)
+    if loss == type(loss)():
+        assert same(MatrixCompletion(loss.name, rank=3).fit(data), by_object)
+    assert by_object.history_[-1].value < by_object.history_.initial_value
+    for scale in ("link", "response"):
+        assert np.isfinite(by_object.predict_entries(ROWS, COLS, scale=scale)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
+def test_predicting_at_a_lower_rank_is_refitting_at_that_rank(observations, dtype, refine):
+    full = MatrixCompletion(rank=9, refine=refine, dtype=dtype).fit(observations)
+    for rank in range(1, 10):
+        refitted = MatrixCompletion(rank=rank, refine=refine, dtype=dtype).fit(observations)
+        assert np.array_equal(full.predict_entries(ROWS, COLS, rank=rank), refitted.predict_entries(ROWS, COLS))
+    assert not full.predict_entries(ROWS, COLS, rank=0).any()
+
+
+def test_predictions_are_the_factors_product(observations):
+    fitted = MatrixCompletion(rank=4, dtype="float64").fit(observations)
+    X = (fitted.U_ * fitted.theta_) @ fitted.V_.T
+    np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), X[ROWS, COLS], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(fitted.U_, axis=0), 1, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(fitted.V_, axis=0), 1, atol=1e-12)
+
+
+def test_a_saved_model_predicts_the_same_bits(observations, tmp_path):
+    fitted = MatrixCompletion("huber", rank=9).fit(observations)
+    fitted.save(tmp_path / "model.rankwise")
+    loaded = load(tmp_path / "model.rankwise")
+    for rank in (None, 0, 5):
+        assert np.array_equal(
+            loaded.predict_entries(ROWS, COLS, rank=rank), fitted.predict_entries(ROWS, COLS, rank=rank)
+        )
+
+
+def test_a_fitted_estimator_can_be_pickled(observations):
+    fitted = MatrixCompletion(rank=2).fit(observations)
+    assert same(pickle.loads(pickle.dumps(fitted)), fitted)
+
+
+@pytest.mark.parametrize("loss", [Square(), Huber(), Logistic()], ids=repr)
+@pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
+def test_doubling_all_weights_doubles_the_value_and_changes_no_model(loss, refine):
+    data = make_observations(loss, np.random.default_rng(36), density=0.5)
+    once, twice = (
+        MatrixCompletion(loss, rank=4, refine=refine, oracle="dense", dtype="float64").fit(
+            with_weights(data, np.full(data.n_observed, weight))
+        )
+        for weight in (1.0, 2.0)
+    )
+    np.testing.assert_allclose(twice.history_.column("value"), 2 * once.history_.column("value"), rtol=1e-9)
+    np.testing.assert_allclose(twice.model_.to_dense(), once.model_.to_dense(), atol=1e-7)
+    np.testing.assert_allclose(twice.history_.column("sigma"), 2 * once.history_.column("sigma"), rtol=1e-7)
+
+
+def test_weights_all_one_are_no_weights(observations):
+    weighted = with_weights(observations, np.ones(observations.n_observed))
+    one, other = (MatrixCompletion(rank=4, dtype="float64").fit(data) for data in (observations, weighted))
+    np.testing.assert_allclose(one.model_.to_dense(), other.model_.to_dense(), atol=1e-12)
+
+
+def test_an_entry_of_weight_zero_is_not_seen(observations):
+    weights = np.ones(observations.n_observed)
+    weights[::3] = 0.0
+    one = MatrixCompletion(rank=4, oracle="dense", dtype="float64").fit(with_weights(observations, weights))
+    other = MatrixCompletion(rank=4, oracle="dense", dtype="float64").fit(observations.take(weights > 0))
+    np.testing.assert_allclose(one.model_.to_dense(), other.model_.to_dense(), atol=1e-8)
+
+
+def test_a_ridge_shrinks(observations):
+    norms = [np.abs(MatrixCompletion(rank=4, ridge=ridge).fit(observations).theta_).sum() for ridge in (0.0, 0.5, 5.0)]
+    assert norms[0] > norms[1] > norms[2] > 0
+
+
+def test_early_stopping_reaches_the_solver(observations):
+    assert MatrixCompletion(rank=50, tol=0.9).fit(observations).status_.reason == "tol"
+    assert MatrixCompletion(rank=50, time_limit=1e-9).fit(observations).status_.reason == "time"
+
+
+def test_labels_reach_the_predictions():
+    data = Observations.from_labels(["ann", "bob", "bob"], ["x", "x", "y"], [1.0, 2.0, 3.0])
+    fitted = MatrixCompletion(rank=1, refine="coefficients", dtype="float64").fit(data)
+    np.testing.assert_allclose(fitted.predict_entries(["bob"], ["y"]), fitted.model_.to_dense()[1, 1])
