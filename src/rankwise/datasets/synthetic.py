@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._checks import is_whole
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..observations import Observations
@@ -165,7 +166,7 @@ def _draw(popular: Array, n: int, rng: Generator) -> Array:
 
 def _check(n_rows: int, n_cols: int, rank: int, density: float, skew: float) -> None:
     for name, size in (("number of rows", n_rows), ("number of columns", n_cols), ("rank", rank)):
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        if not is_whole(size) or size < 1:
             raise SettingError(f"The {name} must be a positive integer, got {size!r}.")
     if rank > min(n_rows, n_cols):
         raise SettingError(f"A {n_rows} x {n_cols} matrix has no rank {rank}; its largest is {min(n_rows, n_cols)}.")

@@ -11,6 +11,7 @@ import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
+from .._checks import is_whole
 from .._errors import SettingError
 from .buffers import Buffers
 from .shard import Shard
@@ -20,7 +21,7 @@ Join = Callable[[int, Any], None]
 
 def usable_cores(n_jobs: int | None = None) -> int:
     """Threads to use: `n_jobs`, or all usable cores for None and -1; one inside a joblib worker."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+    if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise SettingError(f"`n_jobs` must be None or a non-zero integer, got {n_jobs!r}.")
     if n_jobs is not None and n_jobs > 0:
         return int(n_jobs)

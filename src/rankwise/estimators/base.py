@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .._checks import is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, save
@@ -88,6 +89,6 @@ def _as_seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState | np.random.Generator):
         draw = random_state.randint if isinstance(random_state, np.random.RandomState) else random_state.integers
         return int(draw(2**31 - 1))
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer):
+    if not is_whole(random_state):
         raise SettingError(f"`random_state` must be None, an integer or a NumPy generator, got {random_state!r}.")
     return int(random_state)

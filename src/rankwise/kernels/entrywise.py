@@ -2,7 +2,6 @@
 
 from numba import float64
 
-from .formulas import *  # noqa: F403 - TEMPORARY
 from .formulas import curvature_at, slope_at, value_at
 from .jit import jit
 

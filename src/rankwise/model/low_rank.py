@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import is_whole
 from .._errors import DataError, SettingError
 from ..kernels import pattern
 from ..losses.links import response
@@ -102,7 +103,7 @@ class LowRankModel:
     def _checked(self, rank: int | None) -> int:
         if rank is None:
             return self.rank
-        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 0 <= rank <= self.longest:
+        if not is_whole(rank) or not 0 <= rank <= self.longest:
             raise SettingError(f"`rank` must be an integer from 0 to {self.longest}, got {rank!r}.")
         if self.only_by is not None and rank != self.longest:
             raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")

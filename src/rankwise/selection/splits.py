@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from .._checks import is_whole
 from .._errors import SettingError
 from ..observations import Observations
 
@@ -57,7 +58,7 @@ def folds(
         The same number gives the same folds.
     """
     n = observations.n_observed
-    if isinstance(n_folds, bool) or not isinstance(n_folds, int | np.integer) or not 2 <= n_folds <= n:
+    if not is_whole(n_folds) or not 2 <= n_folds <= n:
         raise SettingError(f"`n_folds` must be an integer from 2 to the {n} entries, got {n_folds!r}.")
     fold_of = np.arange(n) % n_folds
     generator(random_state).shuffle(fold_of)
@@ -66,6 +67,6 @@ def folds(
 
 def generator(random_state: Any) -> Generator:
     """Source of random numbers seeded by an integer of at least zero."""
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+    if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
     return np.random.default_rng(int(random_state))

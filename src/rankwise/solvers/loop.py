@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from .._checks import is_number
+from .._checks import is_number, is_whole
 from .._errors import DataError, SettingError
 from ..model import LowRankModel, predict
 from ..objectives import Objective
@@ -70,7 +70,7 @@ class Stopping:
 
     def check(self) -> None:
         """Raise on values that cannot be used."""
-        if isinstance(self.rank, bool) or not isinstance(self.rank, int | np.integer) or self.rank < 1:
+        if not is_whole(self.rank) or self.rank < 1:
             raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
         if self.max_iter is not None and not _at_least(self.max_iter, 1):
             raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
@@ -148,7 +148,7 @@ def solve(
     max_iter = None if solver.grows and max_iter is None else (max_iter or solver.max_iter)
     stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
     stopping.check()
-    if isinstance(random_state, bool) or not isinstance(random_state, int | np.integer) or random_state < 0:
+    if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
     scorer = None if held_out is None else _Scorer(objective, held_out, score)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads

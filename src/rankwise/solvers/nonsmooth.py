@@ -8,6 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .. import spectral
+from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..objectives import Objective
 from ..spectral import LowRank, SparsePlusLowRank
@@ -87,10 +88,10 @@ class NonsmoothPursuit(Solver):
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
         if not 0 < shrinkage <= 1:
             raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
-        if step_scale is not None and not step_scale > 0:
-            raise SettingError(f"`step_scale` must be positive, got {step_scale!r}.")
-        if max_inner_rank is not None and max_inner_rank < 1:
-            raise SettingError(f"`max_inner_rank` must be at least 1, got {max_inner_rank!r}.")
+        if step_scale is not None and not (is_number(step_scale) and 0 < step_scale < np.inf):
+            raise SettingError(f"`step_scale` must be a positive number, got {step_scale!r}.")
+        if max_inner_rank is not None and not (is_whole(max_inner_rank) and max_inner_rank >= 1):
+            raise SettingError(f"`max_inner_rank` must be None or an integer of at least 1, got {max_inner_rank!r}.")
         self._oracle = spectral.get(oracle)
 
     def __repr__(self) -> str:

@@ -98,11 +98,16 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
 def bisect(phi: Restriction, rounds: int = 40) -> tuple[float, int]:
     """Minimiser over weight >= 0 of a convex restriction at shrink = 1, by the sign of its slope; to 1e-9 of itself."""
 
-    def falls(weight: float) -> bool:
-        return bool(phi(np.array([1.0, weight]))[1][1] < 0)
+    def slope(weight: float) -> float:
+        return float(phi(np.array([1.0, weight]))[1][1])
 
-    if not falls(0.0):
+    first = slope(0.0)
+    if not first < 0:
         return 0.0, 1
+
+    def falls(weight: float) -> bool:
+        return slope(weight) < 1e-9 * first  # a slope by differences is never exactly zero
+
     lo, hi, n_evaluations = 0.0, 1.0, 2
     while falls(hi) and hi < 1e30:
         lo, hi, n_evaluations = hi, 4 * hi, n_evaluations + 1
