@@ -6,11 +6,12 @@ from .base import Solver
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
-from .loop import Result, Status, solve
+from .loop import Result, solve
 from .methods import METHODS, get
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
+from .stopping import Status
 from .wiberg import Wiberg
 
 __all__ = [

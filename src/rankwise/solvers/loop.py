@@ -4,36 +4,25 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from .._checks import is_number, is_whole
+from .._checks import is_whole
 from .._errors import DataError, SettingError
 from ..model import LowRankModel, predict
 from ..objectives import Objective
 from ..observations import Observations
 from .history import Clock, History, Record, StepReport
+from .iterates import Iterates
 from .methods import get
+from .stopping import Status, Stopping
 
 log = logging.getLogger("rankwise")
 
 Score = Callable[[NDArray[Any], NDArray[Any]], float]
-
-
-@dataclass(frozen=True)
-class Status:
-    """Why a run ended: a word for programs, a sentence for people."""
-
-    reason: str
-    message: str
-
-    def __str__(self) -> str:
-        """The sentence."""
-        return self.message
 
 
 @dataclass(frozen=True)
@@ -55,49 +44,6 @@ class Result:
     history: History
     status: Status
     compile_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """When to stop: at a rank, after some steps, at a small change of the value, in time, or when a callback says."""
-
-    rank: int
-    max_iter: int | None = None
-    tol: float = 0.0
-    time_limit: float | None = None
-    callback: Callable[[Record], bool | None] | None = None
-    at_rank: bool = True
-
-    def check(self) -> None:
-        """Raise on values that cannot be used."""
-        if not is_whole(self.rank) or self.rank < 1:
-            raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
-        if self.max_iter is not None and not _at_least(self.max_iter, 1):
-            raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
-        if not _at_least(self.tol, 0):
-            raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
-        if self.time_limit is not None and not (_at_least(self.time_limit, 0) and self.time_limit > 0):
-            raise SettingError(f"`time_limit` must be a positive number of seconds, got {self.time_limit!r}.")
-        if self.callback is not None and not callable(self.callback):
-            raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
-
-    def reached(self, record: Record, previous: float) -> Status | None:
-        """Status if it is time to stop after this record, the value before it being `previous`."""
-        if self.callback is not None and self.callback(record):
-            return Status("callback", f"The callback stopped the run at rank {record.rank}.")
-        if self.at_rank and record.rank >= self.rank:
-            return Status("rank", f"Reached rank {record.rank}.")
-        if self.max_iter is not None and record.step >= self.max_iter:
-            return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}.")
-        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value):
-            return Status("tol", f"Step {record.step} changed the value by less than {self.tol:g} of itself.")
-        if self.time_limit is not None and record.wall_seconds >= self.time_limit:
-            return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")
-        return None
-
-
-def _at_least(given: Any, least: float) -> bool:
-    return is_number(given) and bool(given >= least)
 
 
 def solve(
@@ -165,7 +111,7 @@ def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer
     state = solver.init(objective, stopping.rank)
     previous = objective.value()
     history, status = History(previous), None
-    iterates = _Iterates(objective, solver)
+    iterates = Iterates(objective, solver)
     while status is None:
         step = len(history) + 1
         report = solver.step(objective, np.random.default_rng((seed, step)), state)
@@ -218,50 +164,6 @@ def _stuck(report: StepReport, value: float, objective: Objective) -> Status | N
     if report.sigma == 0.0:
         return Status("optimal", f"The gradient is zero {at}: no matrix of any rank has a lower value.")
     return Status("no-descent", f"No step lowers the value {at}.")
-
-
-class _Iterates:
-    """Remembers what the model needs of the points passed."""
-
-    def __init__(self, objective: Objective, solver: Any) -> None:
-        self.objective, self.solver = objective, solver
-        self.thetas = [np.zeros(0)]
-        self.values = [objective.value()]
-        self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
-
-    def keep(self, value: float) -> None:
-        """Remember the current point."""
-        point = self.objective.point
-        self.thetas.append(point.theta.copy())
-        self.values.append(value)
-        if not self.solver.keeps_path:
-            self.last = (self.thetas[-1], point.U.copy(), point.V.copy())
-
-    def model(self) -> LowRankModel:
-        """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""
-        observations, loss = (getattr(self.objective, name, None) for name in ("observations", "loss"))
-        about: dict[str, Any] = {
-            "row_labels": None if observations is None else observations.row_labels,
-            "col_labels": None if observations is None else observations.col_labels,
-            "link": "identity" if loss is None else loss.link,
-        }
-        if self.solver.keeps_path:
-            return self._with_path(about)
-        theta, U, V = self.last
-        path = np.zeros((theta.size, theta.size))
-        path[-1:] = theta
-        return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **about)
-
-    def _with_path(self, about: dict[str, Any]) -> LowRankModel:
-        """Between two steps' ranks, the path has the later step's leading terms."""
-        point = self.objective.point
-        path = np.zeros((point.rank, point.rank))
-        for before, theta in pairwise(self.thetas):
-            for k in range(before.size, theta.size):
-                path[k, : k + 1] = theta[: k + 1]
-        best = point.rank if self.solver.descends else self.thetas[int(np.argmin(self.values))].size
-        U, V = np.ascontiguousarray(point.U), np.ascontiguousarray(point.V)
-        return LowRankModel(path, U, V, chosen=None if best == point.rank else best, **about)
 
 
 def _mean_loss(loss: Any) -> Score:

@@ -1,0 +1,54 @@
+"""The points a solver passed, made into a model."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..model import LowRankModel
+from ..objectives import Objective
+
+
+class Iterates:
+    """Remembers what the model needs of the points passed."""
+
+    def __init__(self, objective: Objective, solver: Any) -> None:
+        self.objective, self.solver = objective, solver
+        self.thetas = [np.zeros(0)]
+        self.values = [objective.value()]
+        self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
+
+    def keep(self, value: float) -> None:
+        """Remember the current point."""
+        point = self.objective.point
+        self.thetas.append(point.theta.copy())
+        self.values.append(value)
+        if not self.solver.keeps_path:
+            self.last = (self.thetas[-1], point.U.copy(), point.V.copy())
+
+    def model(self) -> LowRankModel:
+        """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""
+        observations, loss = (getattr(self.objective, name, None) for name in ("observations", "loss"))
+        about: dict[str, Any] = {
+            "row_labels": None if observations is None else observations.row_labels,
+            "col_labels": None if observations is None else observations.col_labels,
+            "link": "identity" if loss is None else loss.link,
+        }
+        if self.solver.keeps_path:
+            return self._with_path(about)
+        theta, U, V = self.last
+        path = np.zeros((theta.size, theta.size))
+        path[-1:] = theta
+        return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **about)
+
+    def _with_path(self, about: dict[str, Any]) -> LowRankModel:
+        """Between two steps' ranks, the path has the later step's leading terms."""
+        longest = self.thetas[-1].size
+        path = np.zeros((longest, longest))
+        for before, theta in pairwise(self.thetas):
+            for k in range(before.size, theta.size):
+                path[k, : k + 1] = theta[: k + 1]
+        best = longest if self.solver.descends else self.thetas[int(np.argmin(self.values))].size
+        point = self.objective.point
+        U, V = (np.ascontiguousarray(side[:, :longest]) for side in (point.U, point.V))
+        return LowRankModel(path, U, V, chosen=None if best == longest else best, **about)

@@ -1,0 +1,64 @@
+"""When a run ends, and in which words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._checks import is_number, is_whole
+from .._errors import SettingError
+from .history import Record
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why a run ended: a word for programs, a sentence for people."""
+
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: at a rank, after some steps, at a small change of the value, in time, or when a callback says."""
+
+    rank: int
+    max_iter: int | None = None
+    tol: float = 0.0
+    time_limit: float | None = None
+    callback: Callable[[Record], bool | None] | None = None
+    at_rank: bool = True
+
+    def check(self) -> None:
+        """Raise on values that cannot be used."""
+        if not is_whole(self.rank) or self.rank < 1:
+            raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
+        if self.max_iter is not None and not _at_least(self.max_iter, 1):
+            raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
+        if not _at_least(self.tol, 0):
+            raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
+        if self.time_limit is not None and not (_at_least(self.time_limit, 0) and self.time_limit > 0):
+            raise SettingError(f"`time_limit` must be a positive number of seconds, got {self.time_limit!r}.")
+        if self.callback is not None and not callable(self.callback):
+            raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
+
+    def reached(self, record: Record, previous: float) -> Status | None:
+        """Status if it is time to stop after this record, the value before it being `previous`."""
+        if self.callback is not None and self.callback(record):
+            return Status("callback", f"The callback stopped the run at rank {record.rank}.")
+        if self.at_rank and record.rank >= self.rank:
+            return Status("rank", f"Reached rank {record.rank}.")
+        if self.max_iter is not None and record.step >= self.max_iter:
+            return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}.")
+        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value):
+            return Status("tol", f"Step {record.step} changed the value by less than {self.tol:g} of itself.")
+        if self.time_limit is not None and record.wall_seconds >= self.time_limit:
+            return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")
+        return None
+
+
+def _at_least(given: Any, least: float) -> bool:
+    return is_number(given) and bool(given >= least)
