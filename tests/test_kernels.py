@@ -235,10 +235,13 @@ def test_entry_loops_sum_what_the_formulas_say(loss, dtype):
 
     shrink, weight = 0.75, -0.3
     value, slope, curvature = loss._at(shrink * x.astype(float) + weight * d.astype(float), o)
-    found = entrywise.plane(loss.formula, x, d, o, weights, shrink, weight)
+    arrays = x, d, o
+    found = entrywise.plane(loss.formula, *arrays, weights, shrink, weight)
     x, d = x.astype(float), d.astype(float)
     first, second = w * slope, w * curvature
-    expected = [w @ value, first @ x, first @ d, second @ (x * x), second @ (x * d), second @ (d * d)]
+    np.testing.assert_allclose(found, [w @ value, first @ x, first @ d], rtol=1e-12, atol=1e-12)
+    found = entrywise.plane_curve(loss.formula, *arrays, weights, shrink, weight)
+    expected = [second @ (x * x), second @ (x * d), second @ (d * d)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 

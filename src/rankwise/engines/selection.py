@@ -45,10 +45,12 @@ def _round(engine: Threads, lo: float, hi: float) -> tuple[float, NDArray[Any], 
 
 def _walk(engine: Threads, lo: float, hi: float, tilt: float, curvature: float, nothing: float) -> float:
     """Go through the few breakpoints of (lo, hi] in order, to where the slope turns; it may turn at lo itself."""
-    slope, at = float(engine.sum("breakpoints", lo, hi, 1)[0]) + tilt, lo
+    points = engine.concatenate("breakpoints_between", lo, hi, 2 * FEW)
+    at_lo = points[:, 0] <= lo
+    slope, at = float(points[at_lo, 1].sum()) + tilt, lo
     if slope + curvature * lo >= nothing:
         return lo
-    points = engine.concatenate("breakpoints_between", lo, hi, 2 * FEW)
+    points = points[~at_lo]
     for eta, jump in points[np.argsort(points[:, 0], kind="stable")]:
         if curvature > 0 and slope + curvature * eta >= 0:  # it turns on the way there
             return float(np.clip(-slope / curvature, at, eta))

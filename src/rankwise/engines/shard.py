@@ -74,9 +74,14 @@ class Shard:
             self._low_rank(theta, u, v, self.direction)
 
     def plane(self, shrink: float, weight: float) -> Array:
-        """Value, first and second derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
+        """Value and first derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
         arrays = self.predicted, self.direction, self.targets, self.weights
         return np.array(self.loss.plane(self.formula, *arrays, float(shrink), float(weight)))
+
+    def plane_curve(self, shrink: float, weight: float) -> Array:
+        """Second derivatives of f(shrink X + weight D). Join: sum."""
+        arrays = self.predicted, self.direction, self.targets, self.weights
+        return np.array(self.loss.plane_curve(self.formula, *arrays, float(shrink), float(weight)))
 
     def breakpoints(self, lo: float, hi: float, n_bins: int) -> Array:
         """Slope of f(X + eta D) just above eta = lo, then jumps and counts in bins of (lo, hi]. Join: sum."""
@@ -86,11 +91,15 @@ class Shard:
         return np.concatenate(([slope], found.ravel()))
 
     def breakpoints_between(self, lo: float, hi: float, most: int) -> Array:
-        """The breakpoints in (lo, hi], each with its jump, at most `most`. Join: concatenate."""
-        found = np.empty((2, most))
+        """The breakpoints in (lo, hi], each with its jump, at most `most`. Join: concatenate.
+
+        The first is at lo itself and holds the slope there, so that no kink is counted twice or lost to rounding.
+        """
+        found = np.empty((2, most + 1))
         arrays = self.predicted, self.direction, self.targets, self.weights
-        n = self.loss.breakpoints_between(self.formula, *arrays, float(lo), float(hi), *found)
-        return found[:, : int(n)].T
+        n, slope = self.loss.breakpoints_between(self.formula, *arrays, float(lo), float(hi), *found[:, 1:])
+        found[:, 0] = lo, slope
+        return found[:, : int(n) + 1].T
 
     def add(self, step: int, shrink: float, weight: float) -> None:
         """``X = shrink X + weight D``. Join: stay."""

@@ -79,6 +79,5 @@ class RobustFactorization(LowRankEstimator):
 
     def _solver(self, objective: Objective) -> Any:
         """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
-        if objective.smooth:
-            return GreedyPursuit("economic", self.oracle)
-        return NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
+        nonsmooth = NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
+        return GreedyPursuit("economic", self.oracle) if objective.smooth else nonsmooth

@@ -23,21 +23,31 @@ def evaluate(loss, predicted, targets, weights, slopes):
 
 @jit
 def plane(loss, predicted, direction, targets, weights, shrink, weight):
-    """Value, two first and three second derivatives of f(shrink X + weight D)."""
-    value = slope_x = slope_d = curve_xx = curve_xd = curve_dd = 0.0
+    """Value and the two first derivatives of f(shrink X + weight D)."""
+    value = slope_x = slope_d = 0.0
     for k in range(predicted.size):
         p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])
         w = 1.0 if weights is None else float64(weights[k])
         x = shrink * p + weight * d
         value += w * value_at(loss, x, o)
         slope = w * slope_at(loss, x, o)
-        curvature = w * curvature_at(loss, x, o)
         slope_x += slope * p
         slope_d += slope * d
+    return value, slope_x, slope_d
+
+
+@jit
+def plane_curve(loss, predicted, direction, targets, weights, shrink, weight):
+    """The three second derivatives of f(shrink X + weight D)."""
+    curve_xx = curve_xd = curve_dd = 0.0
+    for k in range(predicted.size):
+        p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])
+        w = 1.0 if weights is None else float64(weights[k])
+        curvature = w * curvature_at(loss, shrink * p + weight * d, o)
         curve_xx += curvature * p * p
         curve_xd += curvature * p * d
         curve_dd += curvature * d * d
-    return value, slope_x, slope_d, curve_xx, curve_xd, curve_dd
+    return curve_xx, curve_xd, curve_dd
 
 
 @jit

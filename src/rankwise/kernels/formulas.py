@@ -11,12 +11,13 @@ import numpy as np
 from numba import float64, int32, int64, njit
 from numba.extending import overload
 
-from .jit import OPTIONS
+from .jit import INLINED
 
 _LOG2E = 1.4426950408889634
+_LARGEST = float(np.finfo(np.float64).max)
 _LN2_HI, _LN2_LO = 0.693147180369123816490, 1.90821492927058770002e-10
 # No reassociation here: the two-part subtraction of ln 2 is what keeps the last digits.
-_strict = njit(nogil=True, error_model="numpy", fastmath={"contract"})
+_strict = njit(**(INLINED | {"fastmath": {"contract"}}))
 
 
 @_strict
@@ -68,16 +69,17 @@ def log(x):
     m = 0.5 * m if big else m
     k = float64(n) + (1.0 if big else 0.0)
     inside = k * _LN2_HI + (k * _LN2_LO + 2.0 * _atanh_series((m - 1.0) / (m + 1.0)))
-    edge = x if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
-    return inside if (x > 0.0) & (x < np.inf) else edge
+    # A choice between constants vectorises, one between results does not.
+    edge = np.inf if x >= 0.0 else np.nan
+    return inside * (1.0 if (x > 0.0) & (x < np.inf) else edge)
 
 
 @_strict
 def log1p(x):
     """``log(1 + x)`` by arithmetic that vectorises."""
-    u = 1.0 + x
-    lost = (x - (u - 1.0)) / u
-    return log(u) + (lost if (u > 0.0) & (u < np.inf) else 0.0)
+    inside = min(x, _LARGEST)
+    u = 1.0 + inside
+    return (log(u) + (inside - (u - 1.0)) / max(u, 1e-300)) * (1.0 if x <= _LARGEST else np.inf)
 
 
 class SquareFormula(NamedTuple):
@@ -345,21 +347,21 @@ def kinks_at(p, o):
     return KINKS[type(p)](p, o)
 
 
-@overload(value_at, jit_options=OPTIONS)
+@overload(value_at, jit_options=INLINED)
 def _value_at(p, x, o):
     return FORMULAS[p.instance_class][0]
 
 
-@overload(slope_at, jit_options=OPTIONS)
+@overload(slope_at, jit_options=INLINED)
 def _slope_at(p, x, o):
     return FORMULAS[p.instance_class][1]
 
 
-@overload(curvature_at, jit_options=OPTIONS)
+@overload(curvature_at, jit_options=INLINED)
 def _curvature_at(p, x, o):
     return FORMULAS[p.instance_class][2]
 
 
-@overload(kinks_at, jit_options=OPTIONS)
+@overload(kinks_at, jit_options=INLINED)
 def _kinks_at(p, o):
     return KINKS[p.instance_class]

@@ -13,6 +13,7 @@ import numba
 # Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
+INLINED = OPTIONS | {"forceinline": True}  # for scalar functions: a call left in a loop stops the vectoriser
 
 
 def user_cache_folder() -> Path:

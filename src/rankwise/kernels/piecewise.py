@@ -37,19 +37,23 @@ def breakpoints(loss, predicted, direction, targets, weights, lo, hi, jumps, cou
 
 @jit
 def breakpoints_between(loss, predicted, direction, targets, weights, lo, hi, etas, jumps):
-    """Write the breakpoints in (lo, hi] and their jumps; return how many."""
+    """Write the breakpoints in (lo, hi] and their jumps; return how many, and the slope just above `lo`."""
     n = uint64(0)
+    slope = 0.0
     for k in range(predicted.size):
         d = float64(direction[k])
         if d == 0.0:
             continue
         w = 1.0 if weights is None else float64(weights[k])
-        _, z1, j1, z2, j2 = kinks_at(loss, float64(targets[k]))
+        far_left, z1, j1, z2, j2 = kinks_at(loss, float64(targets[k]))
+        slope += w * d * (far_left if d > 0.0 else far_left + j1 + j2)
         for z, j in ((z1, j1), (z2, j2)):
             eta = (z - predicted[k]) / d
             jump = w * j * abs(d)
-            if (eta > lo) and (eta <= hi) and jump > 0.0 and n < etas.size:
+            if eta <= lo:
+                slope += jump
+            elif eta <= hi and jump > 0.0 and n < etas.size:
                 etas[n] = eta
                 jumps[n] = jump
                 n += uint64(1)
-    return n
+    return n, slope

@@ -12,6 +12,7 @@ from ..kernels import entrywise, piecewise
 BUILT_IN = SimpleNamespace(
     evaluate=entrywise.evaluate,
     plane=entrywise.plane,
+    plane_curve=entrywise.plane_curve,
     curve=entrywise.curve,
     values_at=entrywise.values_at,
     breakpoints=piecewise.breakpoints,

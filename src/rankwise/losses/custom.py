@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from .._errors import LossError
 from ..kernels import formulas
-from ..kernels.jit import OPTIONS, uncached
+from ..kernels.jit import INLINED, uncached
 from .base import BUILT_IN, Loss
 
 Formula = Callable[[float, float], float]
 
 # One set of kernels for all user losses: the type of the formula picks the specialisation, never a disk cache.
 _KERNELS = SimpleNamespace(
-    **{name: uncached(getattr(BUILT_IN, name)) for name in ("evaluate", "plane", "curve", "values_at")}
+    **{name: uncached(getattr(BUILT_IN, name)) for name in ("evaluate", "plane", "plane_curve", "curve", "values_at")}
 )
 _numbers = itertools.count()
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
@@ -162,14 +162,14 @@ def _jit(function: Formula, title: str) -> Any:
     swapped = {name: _vectorising(found) for name, found in function.__globals__.items()}
     fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
     fresh.__kwdefaults__ = function.__kwdefaults__
-    compiled = numba.njit(**OPTIONS)(fresh)
+    compiled = numba.njit(**INLINED)(fresh)
 
     def call(x, o):  # type: ignore[no-untyped-def]
         return compiled(x, o)
 
     try:
         inspect.signature(function).bind(0.0, 0.0)
-        numba.njit(**OPTIONS)(call).compile("float64(float64, float64)")
+        numba.njit(**INLINED)(call).compile("float64(float64, float64)")
     except (numba.core.errors.NumbaError, TypeError) as error:
         raise LossError(
             f"The loss `{title}` cannot be compiled: {_reason(error)}. "

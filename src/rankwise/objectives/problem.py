@@ -178,34 +178,31 @@ class Plane:
     """``(shrink, weight) -> f(shrink X + weight D)``, D being what the shards aim at."""
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self._last = problem, (np.full(2, np.nan), np.zeros(6))
+        self.engine = problem.engine
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
         """Value and gradient."""
-        found = self._at(c)
-        return float(found[0]), found[1:3].copy()
+        found = self.engine.sum("plane", c[0], c[1])
+        return float(found[0]), found[1:]
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
         """Hessian times `direction`."""
-        xx, xd, dd = self._at(c)[3:]
-        return np.array([[xx, xd], [xd, dd]]) @ np.asarray(direction)
+        return self._hessian_at(c) @ np.asarray(direction)
 
     def hessian(self) -> NDArray[np.float64]:
         """The Hessian of a quadratic f."""
-        start = np.array([1.0, 0.0])
-        return np.column_stack([self.curve(start, unit) for unit in np.eye(2)])
+        return self._hessian_at(np.array([1.0, 0.0]))
 
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
         """Minimiser over weight >= 0 of ``f(X + weight D)`` for a piecewise-linear loss: a weighted median.
 
         With ``tilt * weight + curvature * weight**2 / 2`` added, as a ridge does.
         """
-        return best_weight(self.problem.engine, tilt, curvature)
+        return best_weight(self.engine, tilt, curvature)
 
-    def _at(self, c: Array) -> Array:
-        if not np.array_equal(self._last[0], c):
-            self._last = np.array(c, float), self.problem.engine.sum("plane", c[0], c[1])
-        return self._last[1]
+    def _hessian_at(self, c: Array) -> NDArray[np.float64]:
+        xx, xd, dd = self.engine.sum("plane_curve", c[0], c[1])
+        return np.array([[xx, xd], [xd, dd]])
 
 
 class Terms:

@@ -60,7 +60,8 @@ class NonsmoothPursuit(Solver):
         The paper's c1 or c2, for ``step="paper"``. By default ``2 / strong_convexity`` (Theorem 4 needs more than
         ``1 / strong_convexity``) or 0.05 as printed, which hardly moves on real ratings.
     shrinkage : float, default=0.7
-        Share of the best step that is taken; less than all of it overfits later (benchmarks/bench_nonsmooth.py).
+        Share of the best step that is taken. Shorter steps overfit later: 0.7 helps where entries are few (MovieLens
+        100K, Epinions), 1 where they are many (MovieLens 1M); see benchmarks/bench_nonsmooth.py.
     keep_ratio : float, default=0.99
         The paper's nu: ``||g_t - h_t||**2`` must fall by this factor from step to step.
     max_inner_rank : int or None, default=2
