@@ -21,9 +21,9 @@ STEPS = ("best", "paper")
 
 
 class Captured(NamedTuple):
-    """The part h of the subgradient that its leading singular triplets hold, and ``||g - h||_F**2``."""
+    """The part h of the subgradient that its leading singular triplets hold, negated, and ``||g - h||_F**2``."""
 
-    s: Array
+    theta: Array
     U: Array
     V: Array
     residual: float
@@ -115,9 +115,9 @@ class NonsmoothPursuit(Solver):
         state.residual = captured.residual
         eta, n_evaluations = self._step_size(objective, captured, state.step)
         if eta > 0:
-            objective.add(1.0, -eta, captured.U, captured.V, captured.s)
-        sigma = float(captured.s[0]) if captured.s.size else 0.0
-        joined = captured.s.size if eta > 0 else 0
+            objective.add(1.0, eta, captured.U, captured.V, captured.theta)
+        sigma = -float(captured.theta[0]) if captured.theta.size else 0.0
+        joined = captured.theta.size if eta > 0 else 0
         return StepReport(sigma, subgradient.norm, subgradient.inner, captured.n_products, n_evaluations, joined)
 
     def _capture(self, subgradient: Any, rng: Generator, state: State, room: int) -> Captured:
@@ -135,17 +135,17 @@ class NonsmoothPursuit(Solver):
             residual = max(residual - sigma**2, 0.0)
             if residual <= enough:
                 break
-        return Captured(s, U, V, residual, n_products)
+        return Captured(-s, U, V, residual, n_products)
 
     def _step_size(self, objective: Objective, captured: Captured, t: int) -> tuple[float, int]:
         """Line 3, or the best step; and the evaluations it took."""
-        if captured.s.size == 0:
+        if captured.theta.size == 0:
             return 0.0, 0
         if self.step_rule == "paper":
             if objective.strong_convexity > 0:
                 return (self.step_scale or 2.0 / objective.strong_convexity) / t, 0
             return (self.step_scale or 0.05) / t**0.5, 0
-        phi = objective.along(captured.U, captured.V, -captured.s)
+        phi = objective.along(captured.U, captured.V, captured.theta)
         if objective.piecewise_linear:
             return self.shrinkage * phi.best_weight(), 0
         eta, n_evaluations = bisect(phi)
