@@ -15,6 +15,8 @@ from .history import StepReport
 
 Array = NDArray[Any]
 FLOOR = 1e-4  # the search for a rank never goes below this share of the largest useful weight
+import os
+DROP = float(os.environ.get("DROP","1e-4"))
 SPARE = 5  # random directions beside the last subspace, so that the rank can grow
 
 
@@ -123,8 +125,7 @@ class AISImpute(Solver):
         objective.move(theta, U, V)
         lipschitz = float(objective.lipschitz or 1.0)
         target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), LowRank(theta, U, V))
-        size = min(np.linalg.matrix_rank(V) + SPARE if V.size else SPARE, state.most + SPARE, *objective.shape)
-        left, values, right, n_products = block_svd(target, _basis(V, int(size), rng), self.n_power)
+        left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
         kept = values > weight / lipschitz
         kept[state.most :] = False
         state.before = state.now
@@ -173,8 +174,9 @@ def _top_value(objective: Problem) -> float:
     return float(block_svd(objective.gradient(), start, 10)[1][0])
 
 
-def _basis(V: Array, size: int, rng: Generator) -> Array:
-    """Start of the block iterations: what spans V, and random directions."""
-    if V.shape[1] > size:
-        V = np.linalg.svd(V, full_matrices=False)[0]
-    return widen(V[:, :size], size, rng)
+def _basis(V: Array, most: int, rng: Generator) -> Array:
+    """Start of the block iterations: at most `most` directions that span V, nearly, and some random ones."""
+    squares, vectors = np.linalg.eigh(V.T @ V)
+    kept = squares[::-1][:most] > DROP
+    span = V @ (vectors[:, ::-1][:, :most][:, kept] / np.sqrt(squares[::-1][:most][kept]))
+    return widen(span, min(span.shape[1] + SPARE, V.shape[0]), rng)

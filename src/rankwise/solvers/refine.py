@@ -71,10 +71,10 @@ class Coefficients:
 
     Exact under the square loss, where it is R1MP; otherwise at most `max_iter` L-BFGS iterations, started from
     Line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation. The paper needs "fewer than
-    five" iterations; two come closest to its held-out accuracy, and more overfit (benchmarks/bench_lbfgs.py).
+    five" iterations; one comes closest to its held-out accuracy, and more overfit (benchmarks/bench_lbfgs.py).
     """
 
-    max_iter: int = 2
+    max_iter: int = 1
 
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
