@@ -32,6 +32,7 @@ def run(repeats: int = 5) -> Iterator[Row]:
                 "best_%": round(100 * best.score, 2),
                 "at_rank": best.rank,
                 "median_wall_s": round(median(t.wall_seconds for t in times), 3),
+                "min_wall_s": round(min(t.wall_seconds for t in times), 3),
                 "median_cpu_s": round(median(t.cpu_seconds for t in times), 3),
                 "repeats": repeats,
             }

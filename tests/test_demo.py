@@ -69,7 +69,7 @@ def test_the_demo_comes_near_the_truth_at_the_planted_rank(demo):
         accuracy, truth = scores(demo[1], "Signed network", column)
         assert np.all(np.diff(accuracy[:4]) > 0)
         assert truth - 8 < accuracy[3] < truth
-        assert max(accuracy) - accuracy[3] < 1
+        assert max(accuracy) - accuracy[3] < 2
     rmse, truth = scores(demo[1], "Ratings", -1)
     assert np.all(np.diff(rmse[:5]) < 0)
     assert truth < min(rmse) <= rmse[4] < 1.25 * truth

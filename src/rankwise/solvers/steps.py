@@ -78,10 +78,13 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
     """
     best, (least, gradient) = start, phi(start)
     unit = float(np.abs(gradient) @ scale) or 1.0
+    first = least / unit, scale * gradient / unit  # what L-BFGS asks for first
     n_evaluations = 1
 
     def scaled(y: Array) -> tuple[float, Array]:
         nonlocal best, least, n_evaluations
+        if not y.any():
+            return first
         c = start + scale * y
         value, gradient = phi(c)
         n_evaluations += 1
