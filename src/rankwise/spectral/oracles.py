@@ -153,7 +153,11 @@ def get(oracle: Any) -> Oracle:
 
 
 def _norm(vector: NDArray[Any]) -> float:
-    """Euclidean norm without overflow or underflow on the way."""
+    """Euclidean norm, scaled where its squares would overflow or underflow."""
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(vector))
+    if 1e-140 < norm < 1e140:
+        return norm
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(np.linalg.norm(vector / largest)) if largest > 0.0 else 0.0
 
