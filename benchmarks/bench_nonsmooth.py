@@ -18,7 +18,7 @@ from rankwise.solvers import NonsmoothPursuit
 
 from .common import Row
 
-DATA = {"movielens-100k": (5, 0.724), "movielens-1m": (3, 0.694)}  # splits, the paper's error
+DATA = {"movielens-100k": (5, 0.724), "movielens-1m": (5, 0.694)}  # splits, the paper's error
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"step": "paper", "step_scale": 0.05, "max_inner_rank": None},
     {"step": "paper", "step_scale": 5.0, "max_inner_rank": None},

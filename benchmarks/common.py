@@ -3,10 +3,8 @@
 import json
 import os
 import platform
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -37,22 +35,6 @@ def scattered(n_observed: int, shape: tuple[int, int], seed: int = 0) -> Observa
 def signed_split(name: str, seed: int = 0) -> tuple[Observations, Observations]:
     """A signed network after the paper's filter, one tenth held out."""
     return rw.selection.split_entries(rw.datasets.load(name), held_out=0.1, random_state=seed)
-
-
-def seconds(work: Callable[[], Any], repeats: int) -> list[float]:
-    """Wall seconds of `repeats` runs after one that is not timed."""
-    work()
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - start)
-    return found
-
-
-def spread(times: list[float]) -> Row:
-    """Median and minimum, as columns."""
-    return {"median_s": round(median(times), 4), "min_s": round(min(times), 4), "repeats": len(times)}
 
 
 def machine() -> Row:

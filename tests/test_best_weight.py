@@ -368,12 +368,12 @@ def test_no_more_breakpoints_are_written_than_there_is_room_for():
 
 
 def test_selection_passes_over_the_data_a_few_times_only(pattern, monkeypatch):
-    """Not a sort: about five rounds a search, whatever the size."""
+    """Not a sort: a round or two after the bracket, whatever the size."""
     problem, U, V, scales = large(Absolute(), pattern, terms=2)
     passes, seen = [], selection._round
     monkeypatch.setattr(selection, "_round", lambda *args: passes.append(args) or seen(*args))
     etas = [problem.along(U, V, sign * scales).best_weight() for sign in (1, -1)]
-    assert max(etas) > 0 and 2 <= len(passes) <= 10
+    assert max(etas) > 0 and 1 <= len(passes) <= 10
 
 
 # The search for losses without kinks to list.

@@ -165,7 +165,7 @@ def test_targets_in_the_domain_pass(loss, dtype):
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, np.nan, np.inf])
 def test_huber_refuses_a_corner_that_is_none(delta):
-    with pytest.raises(rw.LossError, match=rf"^Huber needs a finite delta > 0, got {delta:g}\.$"):
+    with pytest.raises(rw.LossError, match=rf"^Huber needs a finite delta > 0, got {delta!r}\.$"):
         losses.Huber(delta)
 
 
@@ -424,7 +424,7 @@ def test_what_is_no_python_function_is_refused(wrong):
 
 @pytest.mark.parametrize("lipschitz", [0.0, -1.0, np.nan, np.inf])
 def test_a_lipschitz_constant_must_be_a_positive_number(lipschitz):
-    with pytest.raises(rw.LossError, match=rf"`lipschitz` must be a positive number, got {lipschitz:g}; leave it out"):
+    with pytest.raises(rw.LossError, match=rf"`lipschitz` must be a positive number, got {lipschitz!r}; leave it out"):
         rw.loss(lambda x, o: (x - o) ** 2, smooth=True, lipschitz=lipschitz)
 
 

@@ -126,13 +126,13 @@ def test_special_cases_agree():
 
 @pytest.mark.parametrize("q", [0.0, 1.0, -0.1, 1.5, np.nan, np.inf])
 def test_quantile_refuses_what_is_no_quantile(q):
-    with pytest.raises(rw.LossError, match=rf"^Quantile needs 0 < q < 1, got {q:g}\.$"):
+    with pytest.raises(rw.LossError, match=rf"^Quantile needs 0 < q < 1, got {q!r}\.$"):
         Quantile(q)
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, np.nan, np.inf])
 def test_epsilon_insensitive_refuses_what_is_no_width(epsilon):
-    with pytest.raises(rw.LossError, match=rf"^EpsilonInsensitive needs a finite epsilon >= 0, got {epsilon:g}\.$"):
+    with pytest.raises(rw.LossError, match=rf"^EpsilonInsensitive needs a finite epsilon >= 0, got {epsilon!r}\.$"):
         EpsilonInsensitive(epsilon)
 
 

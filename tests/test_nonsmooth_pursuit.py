@@ -344,7 +344,7 @@ def test_a_users_copy_of_a_loss_is_fitted_as_the_built_in_one(built_in, copy, rt
     runs = [solve(f, solver, rank=6) for f in (objective, Ridged(twin, ridge) if ridge else twin)]
     exact, near = (run.history.column("value") for run in runs)
     np.testing.assert_allclose(near, exact, rtol=rtol)
-    assert runs[0].history.column("n_evaluations").sum() == 0 < runs[1].history.column("n_evaluations").min()
+    assert min(run.history.column("n_evaluations").min() for run in runs) > 0
 
 
 def test_a_smooth_objective_may_be_pursued_too():

@@ -13,6 +13,9 @@ except PackageNotFoundError:  # run from a source tree that was not installed
 _HOMES = {
     "DataError": "_errors",
     "LossError": "_errors",
+    "MissingExtraError": "_errors",
+    "ModelFileError": "_errors",
+    "NotFittedError": "_errors",
     "LowRankModel": "model",
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
@@ -30,7 +33,15 @@ _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
     from . import datasets, losses, selection, solvers, spectral
-    from ._errors import DataError, LossError, RankwiseError, SettingError
+    from ._errors import (
+        DataError,
+        LossError,
+        MissingExtraError,
+        ModelFileError,
+        NotFittedError,
+        RankwiseError,
+        SettingError,
+    )
     from .estimators import MatrixCompletion, RobustFactorization
     from .losses import loss
     from .model import LowRankModel, load
@@ -61,7 +72,10 @@ __all__ = [
     "LossError",
     "LowRankModel",
     "MatrixCompletion",
+    "MissingExtraError",
+    "ModelFileError",
     "MultitaskRegression",
+    "NotFittedError",
     "Observations",
     "Problem",
     "RankwiseError",

@@ -14,12 +14,14 @@ ROUNDING = 1e-12  # a slope smaller than this share of all jumps is zero
 def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> float:
     """Minimiser over eta >= 0 of ``f(X + eta D) + tilt eta + curvature eta**2 / 2``, D being what the shards aim at.
 
-    Each round passes once over the observations and keeps the bin in which the slope turns, 1/256 of the interval;
-    when few breakpoints are left they are sorted. O(n_observed) a round, about five rounds in practice.
+    Slopes bracket it first. Then each round passes once over the observations and keeps the bin in which the slope
+    turns, 1/256 of the interval; when few breakpoints are left they are sorted. O(n_observed) a pass.
     """
     slope, jumps, _ = engine.sum("breakpoints", 0.0, np.finfo(float).max, 1)
     nothing = -ROUNDING * (abs(slope) + jumps)
-    lo, hi, widen = 0.0, 1.0, True
+    if slope + tilt >= nothing:
+        return 0.0
+    (lo, hi), widen = _bracket(engine, tilt, curvature, nothing), True
     for _ in range(ROUNDS):
         slope, jumps, counts = _round(engine, lo, hi)
         edges = np.linspace(lo, hi, BINS + 1)
@@ -36,6 +38,26 @@ def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> f
         if counts[k] <= FEW or hi - lo <= 4 * np.spacing(hi):
             return _walk(engine, lo, hi, tilt, curvature, nothing)
     return lo
+
+
+def _bracket(engine: Threads, tilt: float, curvature: float, nothing: float) -> tuple[float, float]:
+    """Where the minimum is, to a thousandth or so of itself, by the signs of slopes: cheaper passes than a round."""
+
+    def falls(eta: float) -> bool:
+        return bool(engine.sum("plane", 1.0, eta)[2] + tilt + curvature * eta < nothing)
+
+    lo, hi = 0.0, 1.0
+    if falls(hi):
+        while falls(hi) and hi < 1e30:
+            lo, hi = hi, 8 * hi
+    else:
+        while hi > 1e-30 and not falls(hi / 8):
+            hi /= 8
+        lo = hi / 8 if hi > 1e-30 else 0.0
+    for _ in range(10):
+        middle = 0.5 * (lo + hi)
+        lo, hi = (middle, hi) if falls(middle) else (lo, middle)
+    return lo, hi
 
 
 def _round(engine: Threads, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:

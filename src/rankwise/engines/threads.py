@@ -41,6 +41,7 @@ class Threads:
         self.shards = shards
         self.n_jobs = min(usable_cores(n_jobs), len(shards))
         self._pool: ThreadPoolExecutor | None = None
+        self.rounds = 0  # verbs run so far
         self.buffers = Buffers()
         for shard in shards:
             shard.buffers = self.buffers
@@ -81,6 +82,7 @@ class Threads:
             self._pool = None
 
     def _each(self, verb: str, args: tuple[Any, ...], join: Join) -> None:
+        self.rounds += 1
         if self.n_jobs == 1:
             for index, shard in enumerate(self.shards):
                 join(index, getattr(shard, verb)(*args))

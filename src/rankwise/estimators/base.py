@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, save
@@ -68,6 +68,8 @@ class LowRankEstimator(BaseEstimator):
         save(self._fitted(), path, labels=labels)
 
     def _objective(self, observations: Observations) -> Objective:
+        if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
+            raise SettingError(f"`ridge` must be a number of at least zero, got {self.ridge!r}.")
         problem = Problem(observations, self.loss, dtype=self.dtype, n_jobs=self.n_jobs)
         return Ridged(problem, self.ridge) if self.ridge != 0 else problem
 

@@ -30,7 +30,7 @@ class MatrixCompletion(LowRankEstimator):
     method : str, optional
         A method of the paper by name instead of `refine`: "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none",
         "glrl-nonsmooth".
-    oracle : {"power", "lanczos"}, default="power"
+    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
         How the top singular pair is found; "power" is the paper's 30 power iterations.
     tol : float, optional
         Stop early when a step changes the value by less than this share of it.
@@ -39,16 +39,16 @@ class MatrixCompletion(LowRankEstimator):
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
-    random_state : int, RandomState or None, default=None
-        Seeds the oracle's start vectors.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the oracle's start vectors; None means 0, so that fits repeat.
 
     Attributes
     ----------
     model_ : LowRankModel
     theta_, U_, V_ : ndarray
-        Coefficients and unit factors of the full-rank model.
+        Coefficients and unit factors at the model's rank.
     history_ : History
-        One record per rank: value, sigma, times.
+        One record per step: rank reached, value, sigma, times.
     status_ : Status
         Why the fit stopped.
     n_features_in_ : int

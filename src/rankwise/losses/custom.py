@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import is_number
 from .._errors import LossError
 from ..kernels import formulas
 from ..kernels.jit import INLINED, uncached
@@ -42,8 +43,10 @@ class CustomLoss(Loss):
         smooth: bool = False,
         lipschitz: float | None = None,
     ) -> None:
-        if lipschitz is not None and not 0 < lipschitz < np.inf:
-            raise LossError(f"`lipschitz` must be a positive number, got {lipschitz:g}; leave it out if unknown.")
+        if lipschitz is not None and not (is_number(lipschitz) and 0 < lipschitz < np.inf):
+            raise LossError(f"`lipschitz` must be a positive number, got {lipschitz!r}; leave it out if unknown.")
+        if not isinstance(smooth, bool | np.bool_):
+            raise LossError(f"`smooth` must be True or False, got {smooth!r}.")
         if lipschitz is not None and not smooth:
             raise LossError("`lipschitz` bounds the slope's change, so it needs `smooth=True`.")
         self.title = getattr(value, "__name__", "loss")

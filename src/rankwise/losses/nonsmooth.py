@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from .._checks import is_number
 from .._errors import LossError
 from ..kernels import formulas
 from .base import Loss, SignLoss
@@ -33,8 +34,8 @@ class Quantile(Loss):
 
     def __post_init__(self) -> None:
         """Refuse what is not a probability strictly between 0 and 1."""
-        if not 0 < self.q < 1:
-            raise LossError(f"Quantile needs 0 < q < 1, got {self.q:g}.")
+        if not is_number(self.q) or not 0 < self.q < 1:
+            raise LossError(f"Quantile needs 0 < q < 1, got {self.q!r}.")
 
     @property
     def formula(self) -> Any:
@@ -67,8 +68,8 @@ class EpsilonInsensitive(Loss):
 
     def __post_init__(self) -> None:
         """Refuse a tube of negative width."""
-        if not 0 <= self.epsilon < float("inf"):
-            raise LossError(f"EpsilonInsensitive needs a finite epsilon >= 0, got {self.epsilon:g}.")
+        if not is_number(self.epsilon) or not 0 <= self.epsilon < float("inf"):
+            raise LossError(f"EpsilonInsensitive needs a finite epsilon >= 0, got {self.epsilon!r}.")
 
     @property
     def formula(self) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import is_number
 from .._errors import LossError
 from ..kernels import formulas
 from .base import Loss, SignLoss
@@ -49,8 +50,8 @@ class Huber(Loss):
 
     def __post_init__(self) -> None:
         """Refuse a corner that is not to the right of zero."""
-        if not 0 < self.delta < np.inf:
-            raise LossError(f"Huber needs a finite delta > 0, got {self.delta:g}.")
+        if not is_number(self.delta) or not 0 < self.delta < np.inf:
+            raise LossError(f"Huber needs a finite delta > 0, got {self.delta!r}.")
 
     @property
     def formula(self) -> formulas.HuberFormula:

@@ -38,6 +38,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
                 arrays[name] = _plain(found, name)
     about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    if not target.parent.is_dir():
+        raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -61,8 +63,7 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file at {os.fspath(path)}.") from None
     except DAMAGE as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model, or it is damaged ({reason}).") from error
+        raise ModelFileError(f"{os.fspath(path)} is not a rankwise model, or it is damaged.") from error
     if version is None:
         raise ModelFileError(f"{os.fspath(path)} is not a rankwise model.")
     if version > VERSION:

@@ -145,5 +145,9 @@ def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) 
         raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
     if np.any(unknown):
         found = given if np.ndim(unknown) == 0 else given[unknown]
-        raise DataError(f"{found.size} {which} labels are unknown to the model (first: {found[0]!r}).")
+        first = found[0].item() if isinstance(found[0], np.generic) else found[0]
+        raise DataError(
+            f"{found.size} {which} labels are unknown to the model (first: {first!r}); "
+            f"only {which}s that were given to `fit` can be predicted."
+        )
     return order[place]

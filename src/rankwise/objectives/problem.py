@@ -34,6 +34,7 @@ class Problem:
     def __init__(
         self, observations: Observations, loss: str | Loss, *, dtype: Any = np.float32, n_jobs: int | None = None
     ) -> None:
+        observations = Observations.from_any(observations)
         self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
         self.loss.check_targets(observations.targets)
         _check_range(observations, self.dtype)
@@ -49,6 +50,11 @@ class Problem:
         self._aimed: tuple[Array, Array, Array | None] | None = None
         self._summary: Array | None = None
         self._gram = np.zeros((0, 0))
+
+    @property
+    def passes(self) -> int:
+        """Passes made over the observations so far."""
+        return self.engine.rounds
 
     def reset(self) -> None:
         """Move to X = 0."""

@@ -35,14 +35,37 @@ def as_indices(given: ArrayLike, size: int | None, which: str) -> tuple[NDArray[
     return found.astype(np.uint32), size
 
 
-def as_values(given: ArrayLike, n: int, what: str) -> NDArray[Any]:
+def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
+    """Raise if nearly all rows and columns would be empty: ids were given where row and column numbers are meant."""
+    if n_rows + n_cols > max(20_000_000, 100 * n_observed):
+        raise DataError(
+            f"A matrix of {n_rows} rows and {n_cols} columns with {n_observed} entries would be nearly all empty; "
+            "if these are ids, number them with `Observations.from_labels`."
+        )
+
+
+def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
+    """Raise unless the two arrays are a sorted CSR pattern of that shape, with at least one entry and no repeats."""
+    if indices.size == 0:
+        raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
+    sound = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
+    sound = sound and bool(indptr[0] == 0 and indptr[-1] == indices.size and np.all(indptr[:-1] <= indptr[1:]))
+    sound = sound and int(indices.max()) < shape[1] and pattern.rows_sorted(indptr, indices)
+    if not sound or pattern.first_repeat(indptr, indices) >= 0:
+        raise DataError(
+            "`indptr` (uint64) and `indices` (uint32) are not a sorted CSR pattern of this shape without repeats; "
+            "use `Observations.from_coo` or `from_sparse`."
+        )
+
+
+def as_values(given: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDArray[Any]:
     """One finite float per entry; float32 stays, everything else becomes float64."""
     found = np.asarray(given)
     if found.shape != (n,):
         raise DataError(f"There are {n} entries but the {what} have shape {found.shape}; give one per entry.")
     if found.dtype.kind not in "fiub":
         raise DataError(f"The {what} must be real numbers, got {found.dtype}.")
-    found = found.astype(np.float32 if found.dtype == np.float32 else np.float64)
+    found = found.astype(np.float32 if found.dtype == np.float32 else np.float64, copy=copy)
     bad = ~np.isfinite(found)
     if bad.any():
         k = int(np.argmax(bad))
@@ -89,6 +112,7 @@ def merge_repeats(
     targets: NDArray[Any],
     weights: NDArray[Any] | None,
     duplicates: str,
+    labels: tuple[Any, Any] = (None, None),
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[Any] | None]:
     """Make every (row, column) pair unique, or refuse.
 
@@ -102,8 +126,9 @@ def merge_repeats(
         return indptr, indices, targets, weights
     if duplicates == "error":
         row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
+        where = [side if names is None else names[side] for side, names in zip((row, indices[k]), labels, strict=True)]
         raise DataError(
-            f"The entry (row {row}, column {indices[k]}) is given more than once; "
+            f"The entry (row {where[0]}, column {where[1]}) is given more than once; "
             'pass duplicates="mean" or duplicates="last" to merge such entries.'
         )
     row_of = rows_of(indptr)

@@ -9,7 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
 from ..kernels import pattern
-from .build import as_indices, as_values, check_weights, merge_repeats, rows_of, sort_entries
+from .build import (
+    as_indices,
+    as_values,
+    check_csr,
+    check_weights,
+    merge_repeats,
+    refuse_huge,
+    rows_of,
+    sort_entries,
+)
 from .shards import cut_rows
 
 
@@ -42,15 +51,16 @@ class Observations:
         weights: NDArray[Any] | None = None,
         labels: tuple[Any, Any] = (None, None),
     ) -> None:
-        if indices.size == 0:
-            raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
+        check_csr(indptr, indices, shape)
         self.shape = shape
-        self.indptr, self.indices, self.targets, self.weights = indptr, indices, targets, weights
+        self.indptr, self.indices = _frozen(indptr), _frozen(indices)
+        self.targets = _frozen(as_values(targets, indices.size, "values", copy=False))
+        self.weights = None
+        if weights is not None:
+            self.weights = _frozen(as_values(weights, indices.size, "weights", copy=False))
+            check_weights(self.weights)
         self.row_labels = _as_labels(labels[0], shape[0], "row")
         self.col_labels = _as_labels(labels[1], shape[1], "column")
-        for array in (indptr, indices, targets, weights, self.row_labels, self.col_labels):
-            if array is not None:
-                array.flags.writeable = False
         self._sealed = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -94,11 +104,12 @@ class Observations:
         weight_of = None if weights is None else as_values(weights, row_of.size, "weights")
         if weight_of is not None:
             check_weights(weight_of)
+        refuse_huge(n_rows, n_cols, row_of.size)
         indptr, order = sort_entries(row_of, col_of, (n_rows, n_cols))
         indices, targets = col_of[order], targets[order]
         weight_of = None if weight_of is None else weight_of[order]
         del order, row_of, col_of
-        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates)
+        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates, labels)
         return cls(indptr, indices, targets, (n_rows, n_cols), weight_of, labels)
 
     @classmethod
@@ -180,12 +191,15 @@ class Observations:
         """Row numbers at which the shards begin, and the number of rows."""
         return cut_rows(self.indptr, self.shape[1])
 
-    def take(self, entries: NDArray[Any]) -> "Observations":
+    def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
+        entries = np.asarray(entries)
         if entries.dtype == bool:
             if entries.shape != self.targets.shape:
                 raise DataError(f"The mask has shape {entries.shape} but there are {self.n_observed} entries.")
             entries = np.flatnonzero(entries)
+        if entries.size and (entries.dtype.kind not in "iu" or entries.min() < 0 or entries.max() >= self.n_observed):
+            raise DataError(f"Entry numbers must be integers from 0 to {self.n_observed - 1}.")
         weights = None if self.weights is None else self.weights[entries]
         labels = (self.row_labels, self.col_labels)
         return Observations.from_coo(
@@ -220,6 +234,7 @@ def _as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
     labels = np.array(given)
     if labels.shape != (size,):
         raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
+    labels.flags.writeable = False
     if np.unique(labels).size < size:
         values, counts = np.unique(labels, return_counts=True)
         raise DataError(f"The {which} label {values[counts > 1][0]!r} is given more than once; labels must differ.")
@@ -232,4 +247,13 @@ def _numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]
         found, numbers = np.unique(np.asarray(labels), return_inverse=True)
     except TypeError:
         raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
+    if (found.dtype.kind in "fc" and np.isnan(found).any()) or (found.dtype.kind in "mM" and np.isnat(found).any()):
+        raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
     return found, numbers.ravel()
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only view; the caller's own array stays as it is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

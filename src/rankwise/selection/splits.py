@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..observations import Observations
 
@@ -31,7 +31,7 @@ def split_entries(
     -------
     train, held_out : Observations
     """
-    if isinstance(held_out, bool) or not isinstance(held_out, int | float | np.floating) or not 0 < held_out < 1:
+    if not is_number(held_out) or not 0 < held_out < 1:
         raise SettingError(f"`held_out` must be a share above 0 and below 1, got {held_out!r}.")
     n = observations.n_observed
     if n < 2:

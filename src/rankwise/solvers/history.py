@@ -44,7 +44,8 @@ class Record:
         Top singular value of the gradient before the step, as the oracle found it; None for solvers without an
         oracle, as are the next two.
     alignment : float or None
-        The paper's gamma: sigma over the Frobenius norm of the gradient, between 1/sqrt(min(shape)) and 1.
+        The paper's gamma: sigma over the Frobenius norm of the gradient, between 1/sqrt(min(shape)) and 1,
+        and clipped to that range where the norm has lost digits.
     gap : float or None
         Estimate of how far the value is above the least f(Y) over all matrices Y, of any rank, whose nuclear norm is
         at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, less what the step

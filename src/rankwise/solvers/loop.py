@@ -89,9 +89,13 @@ def solve(
     -------
     Result
     """
+    if not all(hasattr(objective, name) for name in ("point", "gradient", "along")):
+        raise SettingError(
+            f"`solve` needs an objective such as `Problem(observations, loss)`, got {type(objective).__name__}."
+        )
     solver = get(method, objective)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
-    max_iter = None if solver.grows and max_iter is None else (max_iter or solver.max_iter)
+    max_iter = solver.max_iter if max_iter is None else max_iter
     stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
@@ -174,6 +178,9 @@ class _Scorer:
     """Scores the current point on held-out entries."""
 
     def __init__(self, objective: Objective, held_out: Observations, score: Score | None) -> None:
+        if score is not None and not callable(score):
+            raise SettingError(f"`score` must be a function of targets and predictions, got {score!r}.")
+        held_out = Observations.from_any(held_out)
         if held_out.shape != objective.shape:
             raise DataError(f"`held_out` has shape {held_out.shape} but the problem has shape {objective.shape}.")
         loss = getattr(objective, "loss", None)

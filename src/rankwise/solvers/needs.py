@@ -1,8 +1,11 @@
-"""What a solver needs of the objective, refused by name before any work."""
+"""What a solver needs of the objective and of its settings, refused by name before any work."""
 
 from typing import Any
 
-from .._errors import LossError
+import numpy as np
+
+from .._checks import is_number
+from .._errors import LossError, SettingError
 from ..objectives import Problem
 
 
@@ -22,3 +25,19 @@ def need_smooth(objective: Any, method: str) -> None:
             f'{method} needs a smooth loss and {loss!r} is not declared smooth: use method="glrl-nonsmooth", '
             'or refine="none".'
         )
+
+
+def need_move(objective: Any, method: str) -> None:
+    """Raise unless the objective, inside a ridge if any, can move to any low-rank matrix."""
+    inner = getattr(objective, "objective", objective)
+    if not hasattr(inner, "move"):
+        raise SettingError(
+            f"{method} needs an objective that can move to any low-rank matrix, as Problem can, and "
+            f'{type(inner).__name__} cannot: use method="glrl" or "eglrl".'
+        )
+
+
+def need_positive(name: str, given: Any) -> None:
+    """Raise unless `given` is a positive, finite number."""
+    if not (is_number(given) and 0 < given < np.inf):
+        raise SettingError(f"`{name}` must be a positive number, got {given!r}.")

@@ -46,6 +46,11 @@ class NonsmoothPursuit(Solver):
     O(1/sqrt(T)), O(log(T)/T) if f is strongly convex (Theorems 4 and 5, with ``step="paper"``). Reference: Yao and
     Kwok, IJCAI 2016.
 
+    Theorem 5 as printed is wrong in three places: the sign of its 2 b1 b3 term, an inverted 1/eta, and a sum of
+    1/sqrt(t) that is at most 2 sqrt(T). Mended, it bounds the best iterate's distance to the minimum by
+    (b3**2 / (2 c2) + c2 b1**2) / sqrt(T) + 2 b1 b3 / ((1 - sqrt(nu)) T); both theorems are tested at every T. They
+    bound the best iterate, so the best is what the model gives; the last is on its path.
+
     Where the paper is silent: at the first step ``||g_0 - h_0||`` is taken as ``||g_1||``, what nothing captured
     leaves; the inner rank, which line 8 lets grow without end on long runs, is capped by `max_inner_rank` and by what
     is left of the rank.
@@ -85,9 +90,9 @@ class NonsmoothPursuit(Solver):
         self.keep_ratio, self.max_inner_rank, self.oracle = keep_ratio, max_inner_rank, oracle
         if step not in STEPS:
             raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
-        if not 0 < keep_ratio < 1:
+        if not is_number(keep_ratio) or not 0 < keep_ratio < 1:
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
-        if not 0 < shrinkage <= 1:
+        if not is_number(shrinkage) or not 0 < shrinkage <= 1:
             raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
         if step_scale is not None and not (is_number(step_scale) and 0 < step_scale < np.inf):
             raise SettingError(f"`step_scale` must be a positive number, got {step_scale!r}.")
@@ -147,6 +152,7 @@ class NonsmoothPursuit(Solver):
             return (self.step_scale or 0.05) / t**0.5, 0
         phi = objective.along(captured.U, captured.V, captured.theta)
         if objective.piecewise_linear:
-            return self.shrinkage * phi.best_weight(), 0
+            passes = getattr(objective, "passes", 0)
+            return self.shrinkage * phi.best_weight(), getattr(objective, "passes", 0) - passes
         eta, n_evaluations = bisect(phi)
         return self.shrinkage * eta, n_evaluations

@@ -7,17 +7,18 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._checks import is_number, is_whole
 from .._errors import LossError, SettingError
 from ..objectives import Problem
 from ..spectral import LowRank, SparsePlusLowRank, block_svd, widen
 from .base import Solver
 from .history import StepReport
+from .needs import need_move, need_positive
 
 Array = NDArray[Any]
 FLOOR = 1e-4  # the search for a rank never goes below this share of the largest useful weight
-import os
-DROP = float(os.environ.get("DROP","1e-4"))
 SPARE = 5  # random directions beside the last subspace, so that the rank can grow
+NEW = 0.03  # squared share of a direction outside the others' span from which it is worth a place in the start block
 
 
 @dataclass
@@ -83,25 +84,30 @@ class AISImpute(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.nuclear_weight is not None and not self.nuclear_weight > 0:
-            raise SettingError(f"`nuclear_weight` must be positive, got {self.nuclear_weight!r}.")
-        if not 0 <= self.continuation < 1:
+        if self.nuclear_weight is not None:
+            need_positive("nuclear_weight", self.nuclear_weight)
+        if not (is_number(self.continuation) and 0 <= self.continuation < 1):
             raise SettingError(f"`continuation` must be at least 0 and below 1, got {self.continuation!r}.")
+        if not (is_whole(self.n_power) and self.n_power >= 1):
+            raise SettingError(f"`n_power` must be an integer of at least 1, got {self.n_power!r}.")
 
     def init(self, objective: Problem, rank: int) -> State:
         """X = 0; find the weight if none is given."""
+        need_move(objective, "AISImpute")
         if objective.lipschitz is None or not objective.smooth:
-            raise LossError(f"AISImpute needs a smooth loss with a Lipschitz constant, got {objective.loss!r}.")
+            raise LossError(
+                f"AISImpute needs a smooth loss with a Lipschitz constant, and {objective.loss!r} has none: "
+                'use method="altmin" or "glrl" for smooth losses, "glrl-nonsmooth" for others.'
+            )
         objective.reset()
         largest = _top_value(objective)
         if self.nuclear_weight is None:
-            weight = self._find_weight(objective, rank, largest)
+            weight, found = self._find_weight(objective, rank, largest)
             objective.reset()
-        else:
-            weight = self.nuclear_weight
-        start = max(largest, weight) if self.continuation else weight
+            return State(weight, weight, rank, found, found)
+        start = max(largest, self.nuclear_weight) if self.continuation else self.nuclear_weight
         zero = Iterate.zero(objective.shape)
-        return State(weight, start, min(objective.shape), zero, zero)
+        return State(self.nuclear_weight, start, min(objective.shape), zero, zero)
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One proximal gradient step from the extrapolated point."""
@@ -123,6 +129,8 @@ class AISImpute(Solver):
         theta = np.concatenate(((1 + push) * state.now.s, -push * state.before.s))
         U, V = (np.column_stack((getattr(state.now, side), getattr(state.before, side))) for side in "UV")
         objective.move(theta, U, V)
+        if not np.isfinite(objective.value()):  # diverged: stay here, for the loop to see
+            return 0
         lipschitz = float(objective.lipschitz or 1.0)
         target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), LowRank(theta, U, V))
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
@@ -133,8 +141,11 @@ class AISImpute(Solver):
         objective.move(state.now.s, state.now.U, state.now.V)
         return n_products
 
-    def _find_weight(self, objective: Problem, rank: int, largest: float) -> float:
-        """Smallest weight, to 5 %, whose solution has at most `rank` terms; solutions warm-start each other."""
+    def _find_weight(self, objective: Problem, rank: int, largest: float) -> tuple[float, Iterate]:
+        """Smallest weight, to 5 %, whose solution has at most `rank` terms, and that solution.
+
+        Weights halve until the rank is passed, then close in; solutions warm-start each other.
+        """
         high, low = largest, None
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
@@ -145,7 +156,7 @@ class AISImpute(Solver):
             else:
                 low = weight
             if (low is None and high <= FLOOR * largest) or (low is not None and high <= 1.05 * low):
-                return high
+                return high, best
             weight = max(0.5 * high, FLOOR * largest) if low is None else float(np.sqrt(low * high))
 
     def _solve_at(self, objective: Problem, weight: float, start: Iterate, most: int) -> Iterate:
@@ -156,7 +167,7 @@ class AISImpute(Solver):
             previous = state.value
             self._proximal_step(objective, rng, state, weight)
             state.value = objective.value() + weight * float(state.now.s.sum())
-            if abs(previous - state.value) <= 1e-5 * state.value:
+            if not abs(previous - state.value) > 1e-5 * abs(state.value):
                 break
             if state.value > previous:
                 state.momentum = 1.0
@@ -175,8 +186,8 @@ def _top_value(objective: Problem) -> float:
 
 
 def _basis(V: Array, most: int, rng: Generator) -> Array:
-    """Start of the block iterations: at most `most` directions that span V, nearly, and some random ones."""
-    squares, vectors = np.linalg.eigh(V.T @ V)
-    kept = squares[::-1][:most] > DROP
-    span = V @ (vectors[:, ::-1][:, :most][:, kept] / np.sqrt(squares[::-1][:most][kept]))
+    """Start of the block iterations: at most `most` directions that nearly span V's unit columns, and random ones."""
+    squares, vectors = (found[..., ::-1][..., :most] for found in np.linalg.eigh(V.T @ V))
+    kept = squares > NEW
+    span = V @ (vectors[:, kept] / np.sqrt(squares[kept]))
     return widen(span, min(span.shape[1] + SPARE, V.shape[0]), rng)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import is_whole
 from .._errors import SettingError
 from ..objectives import Objective
 from .needs import need_smooth
@@ -49,6 +50,10 @@ class Economic:
 
     max_iter: int = 5
 
+    def __post_init__(self) -> None:
+        """Refuse to iterate less than once."""
+        need_iterations(self.max_iter, "Economic")
+
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
         need_smooth(objective, 'refine="economic"')
@@ -76,6 +81,10 @@ class Coefficients:
 
     max_iter: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse to iterate less than once."""
+        need_iterations(self.max_iter, "Coefficients")
+
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
         need_smooth(objective, 'refine="coefficients"')
@@ -90,6 +99,12 @@ class Coefficients:
             theta, n_evaluations = minimise(phi, start, np.full_like(start, abs(weight)), self.max_iter)
         objective.replace(theta)
         return n_evaluations
+
+
+def need_iterations(max_iter: Any, name: str) -> None:
+    """Raise unless `max_iter` is a whole number of at least one."""
+    if not is_whole(max_iter) or max_iter < 1:
+        raise SettingError(f"{name} needs max_iter to be an integer of at least 1, got {max_iter!r}.")
 
 
 BY_NAME: dict[str, type[Any]] = {"none": NoRefinement, "economic": Economic, "coefficients": Coefficients}

@@ -36,8 +36,8 @@ class Stopping:
         """Raise on values that cannot be used."""
         if not is_whole(self.rank) or self.rank < 1:
             raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
-        if self.max_iter is not None and not _at_least(self.max_iter, 1):
-            raise SettingError(f"`max_iter` must be at least 1, got {self.max_iter!r}.")
+        if self.max_iter is not None and not (is_whole(self.max_iter) and self.max_iter >= 1):
+            raise SettingError(f"`max_iter` must be an integer of at least 1, got {self.max_iter!r}.")
         if not _at_least(self.tol, 0):
             raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
         if self.time_limit is not None and not (_at_least(self.time_limit, 0) and self.time_limit > 0):

@@ -45,6 +45,7 @@ def orthonormal(A: Array) -> Array:
     By the inner products of the columns, twice since they hold only half the digits; nearly dependent columns get
     LAPACK's QR factorisation, which takes five to ten times as long.
     """
+    A = A / (float(np.abs(A).max(initial=0.0)) or 1.0)
     for _ in range(2):
         squares, vectors = np.linalg.eigh(A.T @ A)
         if not squares[0] > 1e-12 * squares[-1]:
