@@ -7,15 +7,17 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._checks import is_number
 from .._errors import SettingError
 from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1
+from .needs import need_l1, need_positive
 
 Array = NDArray[Any]
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
+MOST_GROWTH = 3.0
 
 
 @dataclass
@@ -29,12 +31,11 @@ class State:
     penalty: float
     most_penalty: float
     nuclear_weight: float
-    rank: int
 
 
 @dataclass(frozen=True)
 class ADMM(Solver):
-    """Split X from the error, threshold both, update the multiplier.
+    """Split X from the error, threshold both, update the multiplier; the rank follows from the weight.
 
     Objective: ``sum over observed |X - O| + nuclear_weight * ||X||_*``. Cost per step: a dense SVD, O(n_rows n_cols
     min(n_rows, n_cols)), and seven dense matrices of memory. Rate: O(1/T). Reference: Lin, Chen and Ma, 2010.
@@ -46,8 +47,8 @@ class ADMM(Solver):
         components, ``1 / sqrt(density * max(n_rows, n_cols))`` on the l1 part, turned over. The paper does not say
         what it used.
     growth : float, default=1.2
-        Factor by which the penalty grows each step, up to 1000 times its start; it stays there, so that the steps
-        converge to the minimum and not merely to a feasible point.
+        Factor by which the penalty grows each step, up to 3 times its start. Without a limit, as Lin et al. have it,
+        steps shrink before they reach the minimum: at 1000 times, ratings end 2 % above it.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
     """
@@ -62,9 +63,9 @@ class ADMM(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.nuclear_weight is not None and not self.nuclear_weight > 0:
-            raise SettingError(f"`nuclear_weight` must be positive, got {self.nuclear_weight!r}.")
-        if not self.growth >= 1:
+        if self.nuclear_weight is not None:
+            need_positive("nuclear_weight", self.nuclear_weight)
+        if not (is_number(self.growth) and 1 <= self.growth < np.inf):
             raise SettingError(f"`growth` must be at least 1, got {self.growth!r}.")
 
     def init(self, objective: Problem, rank: int) -> State:
@@ -81,7 +82,7 @@ class ADMM(Solver):
         top = float(np.linalg.norm(observed, 2)) or 1.0
         penalty = 1.25 * chosen / top
         zero = np.zeros(objective.shape)
-        return State(observed, weights, zero, zero.copy(), penalty, 1e3 * penalty, chosen, rank)
+        return State(observed, weights, zero, zero.copy(), penalty, MOST_GROWTH * penalty, chosen)
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """Threshold singular values, then entries, then update the multiplier."""

@@ -11,7 +11,7 @@ from ..objectives import PlaneRestriction, Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
-from .needs import need_smooth
+from .needs import need_move, need_smooth
 from .steps import bisect
 
 Array = NDArray[Any]
@@ -44,6 +44,7 @@ class AltMin(Solver):
     def init(self, objective: Problem, rank: int) -> State:
         """Factors of the scaled negative gradient."""
         need_smooth(objective, "AltMin")
+        need_move(objective, "AltMin")
         objective.reset()
         rank = min(rank, *objective.shape)
         start = np.random.default_rng(0).standard_normal((objective.shape[1], rank))
@@ -56,7 +57,7 @@ class AltMin(Solver):
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One line-searched gradient step on each factor."""
         tried = 0
-        objective.move(np.ones(state.U.shape[1]), state.U, state.V)
+        objective.move(*unit_terms(state.U, state.V))
         for side in ("U", "V"):
             gradient = objective.gradient()
             if side == "U":
@@ -68,9 +69,14 @@ class AltMin(Solver):
             length, used = armijo(phi, float(np.sum(slope**2)))
             tried += used
             setattr(state, side, getattr(state, side) - length * slope)
-            objective.move(np.ones(state.U.shape[1]), state.U, state.V)
-        rank = state.U.shape[1]
-        return StepReport(n_products=2 * rank, n_evaluations=tried)
+            objective.move(*unit_terms(state.U, state.V))
+        return StepReport(n_products=2 * state.U.shape[1], n_evaluations=tried)
+
+
+def unit_terms(U: Array, V: Array) -> tuple[Array, Array, Array]:
+    """``U V.T`` as coefficients and columns of unit length; zero columns stay zero."""
+    left, right = (np.linalg.norm(side, axis=0) for side in (U, V))
+    return left * right, U / np.where(left > 0, left, 1.0), V / np.where(right > 0, right, 1.0)
 
 
 def armijo(phi: PlaneRestriction, squared: float) -> tuple[float, int]:

@@ -8,11 +8,12 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .. import spectral
+from .._checks import is_whole
 from .._errors import SettingError
 from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
-from .needs import need_smooth
+from .needs import need_move, need_smooth
 from .steps import first_weight, minimise
 
 Array = NDArray[Any]
@@ -39,19 +40,22 @@ class GECO(Solver):
 
     def __post_init__(self) -> None:
         """Turn the name into an object."""
-        if self.n_lbfgs < 1:
-            raise SettingError(f"`n_lbfgs` must be at least 1, got {self.n_lbfgs!r}.")
+        if not (is_whole(self.n_lbfgs) and self.n_lbfgs >= 1):
+            raise SettingError(f"`n_lbfgs` must be an integer of at least 1, got {self.n_lbfgs!r}.")
         object.__setattr__(self, "_oracle", spectral.get(self.oracle))
 
     def init(self, objective: Problem, rank: int) -> None:
         """X = 0."""
         need_smooth(objective, "GECO")
+        need_move(objective, "GECO")
         objective.reset()
 
     def step(self, objective: Problem, rng: Generator, state: None) -> StepReport:
         """One more direction on each side, then the core."""
         gradient = objective.gradient()
         u, sigma, v, n_products = self._oracle(gradient, rng=rng)
+        if gradient.norm == 0.0:  # what is left of it vanishes in its own square
+            sigma = 0.0
         weight, tried = first_weight(objective, u, sigma, v) if sigma > 0 else (0.0, 0)
         if weight == 0.0:
             return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried, 0)
@@ -59,7 +63,9 @@ class GECO(Solver):
         start = core.start(weight)
         C, used = minimise(core, start, np.full_like(start, abs(weight)), self.n_lbfgs)
         core.move(C)
-        return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried + used)
+        full = objective.point.rank == min(objective.shape)
+        stop = ("rank", f"Reached rank {objective.point.rank}, the largest of this shape.") if full else None
+        return StepReport(sigma, gradient.norm, gradient.inner, n_products, tried + used, stop=stop)
 
 
 class Core:

@@ -9,15 +9,20 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from .._errors import SettingError
 from ..objectives import Problem
 from ..observations import Observations
+from ..spectral import block_svd
+from .altmin import unit_terms
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1
+from .needs import need_l1, need_positive
 
 Array = NDArray[Any]
-BYTES_PER_NONZERO = 400  # what HiGHS took per nonzero of the constraints, presolve and factorisation included
+BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
+SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
+LONGEST = 3600.0  # a linear program that would take longer than this is refused, unless it has a time limit
 
 
 @dataclass
@@ -33,6 +38,10 @@ class State:
     value: float
     radius: float
 
+    def residual(self) -> Array:
+        """Targets less predictions."""
+        return self.targets - np.einsum("kr,kr->k", self.U[self.rows], self.V[self.cols])
+
 
 @dataclass(frozen=True)
 class Wiberg(Solver):
@@ -47,7 +56,8 @@ class Wiberg(Solver):
     radius : float, default=1
         First trust region: the largest change of an entry of U, relative to U's largest entry.
     program_seconds : float, optional
-        Time limit of one linear program; the best point so far is kept when it runs out.
+        Time limit of one linear program; the best point so far is kept when it runs out. Without it, programs that
+        would take more than an hour are refused.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
     """
@@ -59,63 +69,80 @@ class Wiberg(Solver):
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        need_positive("radius", self.radius)
+        if self.program_seconds is not None:
+            need_positive("program_seconds", self.program_seconds)
+
     def init(self, objective: Problem, rank: int) -> State:
         """U from the leading singular vectors of the observed matrix, V optimal for it."""
         observations = need_l1(objective, "Wiberg").observations
-        nonzeros = observations.n_observed * (2.0 * (rank**2 + rank) + 4)
-        seconds = 1e-9 * nonzeros**1.5
-        refuse_if_too_large(
-            BYTES_PER_NONZERO * nonzeros,
-            "Wiberg",
-            f"linear programs with {nonzeros:.2g} nonzeros, about {seconds:.2g} s each",
-            'use method="glrl-nonsmooth" or fewer entries',
-            self.memory_limit,
-        )
+        rank = min(rank, *observations.shape)
+        self._refuse_if_hopeless(observations, rank)
         objective.reset()
-        return self._start(observations, min(rank, *observations.shape))
-
-    def _start(self, observations: Observations, rank: int) -> State:
         rows, cols, targets = observations.rows, observations.cols, observations.targets.astype(float)
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
         filled = sp.csr_array((targets, (rows, cols)), shape=observations.shape)
-        U = np.linalg.svd(filled.toarray(), full_matrices=False)[0][:, :rank]
-        V, value = best_columns(U, rows, cols, targets, weights, observations.shape[1], self.program_seconds)
-        return State(rows, cols, targets, weights, U, V, value, self.radius * float(np.abs(U).max()))
+        start = np.random.default_rng(0).standard_normal((observations.shape[1], rank))
+        U, s, V, _ = block_svd(filled, start, 10)
+        state = State(rows, cols, targets, weights, U, V * s, np.inf, self.radius * float(np.abs(U).max()))
+        state.value = float(weights @ np.abs(state.residual()))
+        self._improve(state, U)
+        return state
+
+    def _refuse_if_hopeless(self, observations: Observations, rank: int) -> None:
+        """Raise if the linear programs would not fit into memory, or would not end within the hour."""
+        nonzeros = observations.n_observed * (rank**2.0 + rank)
+        seconds = SECONDS_PER_NONZERO * nonzeros * observations.shape[0] * rank
+        size = f"linear programs with {nonzeros:.2g} nonzeros, about {seconds:.2g} s each"
+        instead = 'use method="glrl-nonsmooth" or fewer entries'
+        refuse_if_too_large(BYTES_PER_NONZERO * nonzeros, "Wiberg", size, instead, self.memory_limit)
+        if seconds > LONGEST and self.program_seconds is None:
+            raise SettingError(f"Wiberg would need {size}: {instead}, or limit them with `program_seconds`.")
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One linear program for U, one for V; the trust region follows how well the first foresaw the second."""
-        stop, before = None, state.value
-        jacobian = wiberg_jacobian(state)
-        residual = state.targets - np.einsum("kr,kr->k", state.U[state.rows], state.V[state.cols])
-        change, foreseen = l1_program(jacobian, residual, state.weights, state.radius, self.program_seconds)
-        if change is None:
-            stop = ("time", "A linear program ran out of time; the model is the best so far.")
-        else:
-            U = state.U + change.reshape(state.U.shape)
-            U /= np.maximum(np.abs(U).max(axis=0), 1e-12) / np.abs(state.U).max(axis=0)
-            data = state.rows, state.cols, state.targets, state.weights
-            V, value = best_columns(U, *data, state.V.shape[0], self.program_seconds)
-            gained = (state.value - value) / max(state.value - foreseen, 1e-300)
-            state.radius *= 2.0 if gained > 0.75 else (1.0 if gained > 0.25 else 0.25)
-            if value < state.value:
-                state.U, state.V, state.value = U, V, value
-            elif state.radius < 1e-9 or state.value - foreseen <= 1e-12 * state.value:
-                stop = ("converged", "No linear program finds a better point; the value is stationary.")
-        objective.move(np.ones(state.U.shape[1]), state.U, state.V)
+        before = state.value
+        stop = self._move(state)
+        objective.move(*unit_terms(state.U, state.V))
         return StepReport(value=state.value, settled=state.value < before, stop=stop)
+
+    def _move(self, state: State) -> tuple[str, str] | None:
+        """Move the factors if that lowers the value; a reason to stop, if there is one."""
+        unsolved = ("time", "A linear program was not solved in its time; the model is the best so far.")
+        jacobian, before = wiberg_jacobian(state), state.value
+        change, foreseen = l1_program(jacobian, state.residual(), state.weights, state.radius, self.program_seconds)
+        if change is None:
+            return unsolved
+        value = self._improve(state, _as_large(state.U + change.reshape(state.U.shape), state.U))
+        if value is None:
+            return unsolved
+        gained = (before - value) / max(before - foreseen, 1e-300)
+        state.radius *= 2.0 if gained > 0.75 else (1.0 if gained > 0.25 else 0.25)
+        hopeless = state.radius < 1e-9 or before - foreseen <= 1e-12 * before
+        if value >= before and hopeless:
+            return "converged", "No linear program finds a better point; the value is stationary."
+        return None
+
+    def _improve(self, state: State, U: Array) -> float | None:
+        """Go to `U` and the best V for it, if that lowers the value, which is returned; None if time ran out."""
+        data = state.rows, state.cols, state.targets, state.weights
+        V, value = best_columns(U, *data, state.V.shape[0], self.program_seconds)
+        if V is not None and value < state.value:
+            state.U, state.V, state.value = U, V, value
+        return None if V is None else value
 
 
 def best_columns(
     U: Array, rows: Array, cols: Array, targets: Array, weights: Array, n_cols: int, seconds: float | None = None
-) -> tuple[Array, float]:
+) -> tuple[Array | None, float]:
     """V that minimises the weighted l1 residual for a given U, and that minimum: one linear program."""
     rank, n = U.shape[1], targets.size
     where = np.repeat(np.arange(n), rank), (cols[:, None] * rank + np.arange(rank)).ravel()
     design = sp.csr_array((U[rows].ravel(), where), shape=(n, n_cols * rank))
     found, value = l1_program(design, targets, weights, None, seconds)
-    if found is None:
-        return np.zeros((n_cols, rank)), np.inf
-    return found.reshape(n_cols, rank), value
+    return (None if found is None else found.reshape(n_cols, rank)), value
 
 
 def l1_program(
@@ -123,24 +150,26 @@ def l1_program(
 ) -> tuple[Array | None, float]:
     """Minimise ``sum weights |targets - design x|`` with every x within `radius`; the point and the minimum.
 
-    Variables x and a bound t per entry: minimise weights.t with ``-t <= targets - design x <= t``.
+    HiGHS is given the dual, which has one row per unknown and not two per entry, and took a thirtieth of the time:
+    maximise ``targets.y - radius sum(a + b)`` with ``design.T y = a - b``, ``|y| <= weights``, and a, b from zero up;
+    x are its multipliers. None if time ran out.
     """
-    n, k = design.shape
-    eye = sp.eye_array(n, format="csr")
-    constraints = sp.block_array([[design, -eye], [-design, -eye]], format="csr")
-    limits = [(None if radius is None else -radius, radius)] * k + [(0, None)] * n
-    done = linprog(
-        np.concatenate((np.zeros(k), weights)),
-        A_ub=constraints,
-        b_ub=np.concatenate((targets, -targets)),
-        bounds=limits,
-        method="highs",
-        options={} if seconds is None else {"time_limit": seconds},
-    )
-    if done.x is None:
-        return None, np.inf
-    x = done.x[:k]
-    return x, float(weights @ np.abs(targets - design @ x))
+    k = design.shape[1]
+    constraints, cost, limits = design.T, -targets, np.column_stack((-weights, weights))
+    if radius is not None:
+        eye = sp.eye_array(k)
+        constraints = sp.hstack((constraints, -eye, eye), format="csc")
+        cost = np.concatenate((cost, np.full(2 * k, radius)))
+        limits = np.concatenate((limits, np.tile((0.0, np.inf), (2 * k, 1))))
+    options = {} if seconds is None else {"time_limit": seconds}
+    for method in ("highs-ipm", "highs-ds"):  # the second is slower, and solves the few that the first cannot
+        done = linprog(cost, A_eq=constraints, b_eq=np.zeros(k), bounds=limits, method=method, options=options)
+        if done.status == 0:
+            x = -done.eqlin.marginals
+            return x, float(weights @ np.abs(targets - design @ x))
+        if done.status == 1:  # out of time
+            break
+    return None, np.inf
 
 
 def wiberg_jacobian(state: State) -> Any:
@@ -150,7 +179,7 @@ def wiberg_jacobian(state: State) -> Any:
     so ``dv = -U_B^-1 dU_B v``: the prediction at (i, j) changes by ``du_i v_j - u_i U_B^-1 dU_B v_j``.
     """
     U, V, rank = state.U, state.V, state.U.shape[1]
-    residual = np.abs(state.targets - np.einsum("kr,kr->k", U[state.rows], V[state.cols]))
+    residual = np.abs(state.residual())
     own = np.arange(state.targets.size)
     parts = [(np.repeat(own, rank), (state.rows[:, None] * rank + np.arange(rank)).ravel(), V[state.cols].ravel())]
     by_column = np.argsort(state.cols, kind="stable")
@@ -166,6 +195,12 @@ def wiberg_jacobian(state: State) -> Any:
         parts.append((np.repeat(entries, basis.size * rank), columns.ravel(), values.ravel()))
     row, col, value = (np.concatenate(piece) for piece in zip(*parts, strict=True))
     return sp.csr_array((value, (row, col)), shape=(state.targets.size, U.size))
+
+
+def _as_large(U: Array, old: Array) -> Array:
+    """`U` with each column scaled to the largest entry it had; V makes up for it, and the trust region keeps its sense."""
+    now, before = (np.abs(side).max(axis=0) for side in (U, old))
+    return U * np.divide(before, now, out=np.ones_like(now), where=(now > 0) & (before > 0))
 
 
 def _basis(rows_of_U: Array, residual: Array, entries: Array, rank: int) -> Array:
