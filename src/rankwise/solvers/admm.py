@@ -63,8 +63,8 @@ class ADMM(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.nuclear_weight is not None:
-            need_positive("nuclear_weight", self.nuclear_weight)
+        for name in ("nuclear_weight", "memory_limit"):
+            need_positive(name, getattr(self, name), optional=True)
         if not (is_number(self.growth) and 1 <= self.growth < np.inf):
             raise SettingError(f"`growth` must be at least 1, got {self.growth!r}.")
 

@@ -37,7 +37,7 @@ def need_move(objective: Any, method: str) -> None:
         )
 
 
-def need_positive(name: str, given: Any) -> None:
-    """Raise unless `given` is a positive, finite number."""
-    if not (is_number(given) and 0 < given < np.inf):
+def need_positive(name: str, given: Any, optional: bool = False) -> None:
+    """Raise unless `given` is a positive, finite number, or None where that will do."""
+    if not (optional and given is None) and not (is_number(given) and 0 < given < np.inf):
         raise SettingError(f"`{name}` must be a positive number, got {given!r}.")

@@ -84,8 +84,7 @@ class AISImpute(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.nuclear_weight is not None:
-            need_positive("nuclear_weight", self.nuclear_weight)
+        need_positive("nuclear_weight", self.nuclear_weight, optional=True)
         if not (is_number(self.continuation) and 0 <= self.continuation < 1):
             raise SettingError(f"`continuation` must be at least 0 and below 1, got {self.continuation!r}.")
         if not (is_whole(self.n_power) and self.n_power >= 1):

@@ -71,9 +71,8 @@ class Wiberg(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        need_positive("radius", self.radius)
-        if self.program_seconds is not None:
-            need_positive("program_seconds", self.program_seconds)
+        for name in ("radius", "program_seconds", "memory_limit"):
+            need_positive(name, getattr(self, name), optional=name != "radius")
 
     def init(self, objective: Problem, rank: int) -> State:
         """U from the leading singular vectors of the observed matrix, V optimal for it."""
@@ -198,7 +197,7 @@ def wiberg_jacobian(state: State) -> Any:
 
 
 def _as_large(U: Array, old: Array) -> Array:
-    """`U` with each column scaled to the largest entry it had; V makes up for it, and the trust region keeps its sense."""
+    """`U` with each column's largest entry as it was, so that the trust region keeps its sense; V makes up for it."""
     now, before = (np.abs(side).max(axis=0) for side in (U, old))
     return U * np.divide(before, now, out=np.ones_like(now), where=(now > 0) & (before > 0))
 
