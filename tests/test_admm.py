@@ -1,0 +1,173 @@
+"""ADMM for l1 plus nuclear norm: against a generic convex solver, planted outliers, and what it refuses."""
+
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from helpers import make_observations
+from reference import Dense
+
+from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
+from rankwise.losses import Absolute, EpsilonInsensitive, Huber, Quantile, Square
+from rankwise.solvers import ADMM, memory
+
+every_weighting = pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
+
+
+def make_problem(weights=False, shape=(12, 10), density=0.7, dtype=np.float64, seed=0):
+    observations = make_observations(Absolute(), np.random.default_rng(seed), shape, density, weights)
+    return Problem(observations, Absolute(), dtype=dtype), Dense(observations, Absolute())
+
+
+def default_weight(observations):
+    """As its docstring says."""
+    return np.sqrt(observations.n_observed / np.prod(observations.shape) * max(observations.shape))
+
+
+@cache
+def generic_solve(weights, share):
+    """Minimiser and minimum by cvxpy, the nuclear weight being this share of the default."""
+    problem, f = make_problem(weights)
+    nuclear_weight = share * default_weight(problem.observations)
+    observed, size = np.zeros(f.shape), np.zeros(f.shape)
+    observed[f.rows, f.cols], size[f.rows, f.cols] = f.targets, f.weights
+    X = cp.Variable(f.shape)
+    fit = cp.sum(cp.multiply(size, cp.abs(X - observed)))
+    program = cp.Problem(cp.Minimize(fit + nuclear_weight * cp.normNuc(X)))
+    program.solve(solver="SCS", eps=1e-9, max_iters=200_000)
+    assert program.status == "optimal"
+    return X.value, program.value, nuclear_weight
+
+
+def outliers(shape=(80, 80), rank=3, density=0.85, share=0.1, seed=0):
+    """A low-rank matrix, and entries of it of which a share is grossly wrong."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(shape[1], rank)).T
+    rows, cols = np.nonzero(rng.random(shape) < density)
+    wrong = rng.random(rows.size) < share
+    targets = truth[rows, cols] + wrong * rng.choice([-1, 1], rows.size) * rng.uniform(5, 10, rows.size)
+    return truth, Observations.from_coo(rows, cols, targets, shape)
+
+
+@every_weighting
+@pytest.mark.parametrize("share", [0.4, 1.0])
+@pytest.mark.parametrize("growth", [1.0, 1.2])
+def test_the_optimum_is_a_generic_convex_solver_s(weights, share, growth):
+    X, value, nuclear_weight = generic_solve(weights, share)
+    problem, f = make_problem(weights)
+    result = solve(problem, ADMM(nuclear_weight, growth), tol=1e-11, max_iter=5000)
+    found = result.model.to_dense()
+    assert result.history[-1].value == pytest.approx(value, rel=1e-6)
+    assert f.value(found) + nuclear_weight * np.linalg.norm(found, "nuc") == pytest.approx(value, rel=1e-6)
+    assert np.linalg.norm(found - X) <= 1e-3 * np.linalg.norm(X)
+    assert np.linalg.matrix_rank(X, 1e-3) == np.linalg.matrix_rank(found, 1e-3) > 1
+
+
+@every_weighting
+def test_the_default_run_ends_within_a_percent_of_the_optimum(weights):
+    _, value, _ = generic_solve(weights, 1.0)
+    result = solve(make_problem(weights)[0], "admm")
+    values = result.history.column("value")
+    assert result.status.reason == "tol" and abs(values[-1] - values[-2]) <= 1e-4 * values[-1]
+    assert value * (1 - 1e-6) <= values[-1] <= 1.01 * value
+
+
+@every_weighting
+def test_the_weight_is_the_square_root_of_density_times_the_longer_side_unless_given(weights):
+    problem, _ = make_problem(weights, shape=(9, 14), density=0.4)
+    wanted = default_weight(problem.observations)
+    assert ADMM().init(problem, 3).nuclear_weight == pytest.approx(wanted)
+    assert ADMM(2.5).init(problem, 3).nuclear_weight == 2.5
+    named, given = (solve(problem, method).history.column("value") for method in ("admm", ADMM(float(wanted))))
+    assert np.array_equal(named, given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_low_rank_matrix_is_recovered_from_a_tenth_of_gross_outliers(dtype, seed):
+    truth, observations = outliers(seed=seed)
+    result = solve(Problem(observations, Absolute(), dtype=dtype), "admm", tol=1e-8)
+    assert np.linalg.norm(result.model.to_dense() - truth) <= 1e-3 * np.linalg.norm(truth)
+    assert result.model.rank == 3
+
+
+@every_weighting
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_history_holds_the_objective_of_the_matrix_at_each_step(weights, dtype):
+    problem, f = make_problem(weights, dtype=dtype)
+    result = solve(problem, ADMM(1.5), tol=0.0, max_iter=30)
+    assert result.history.initial_value == pytest.approx(f.value(np.zeros(f.shape)), rel=1e-6)
+    assert list(result.history.column("step")) == list(range(1, 31))
+    for n_steps in (1, 7, 30):
+        model = solve(problem, ADMM(1.5), tol=0.0, max_iter=n_steps).model
+        X = model.to_dense()
+        wanted = f.value(X) + 1.5 * np.linalg.norm(X, "nuc")
+        assert result.history[n_steps - 1].value == pytest.approx(wanted, rel=1e-9 if dtype == np.float64 else 1e-5)
+        assert result.history[n_steps - 1].rank == model.rank
+
+
+@every_weighting
+def test_the_run_ends_only_when_the_penalty_has_stopped_growing(weights):
+    """A tolerance that any step meets ends the run once the penalty is three times its start."""
+    problem, _ = make_problem(weights)
+    for growth in (1.05, 1.2, 2.0):
+        n_steps = int(np.ceil(np.log(3) / np.log(growth))) + 1
+        assert len(solve(problem, ADMM(growth=growth), tol=1e6).history) == n_steps
+    assert len(solve(problem, ADMM(growth=1.0), tol=1e6).history) == 1
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_any_work():
+    n = 40_000
+    problem = Problem(Observations.from_coo([0, n - 1], [n - 1, 0], [1.0, 2.0]), Absolute())
+    gigabytes = 7 * 8 * n * n / 1e9
+    with pytest.raises(SettingError, match=rf"ADMM would take about {gigabytes:.1f} GB .*; 2\.0 GB are available: use"):
+        solve(problem, ADMM(memory_limit=2 * 10**9))
+    available = memory.available_bytes()
+    if available is not None and available < 7 * 8 * n * n:
+        with pytest.raises(SettingError, match=f"about {gigabytes:.1f} GB"):
+            solve(problem, "admm")
+
+
+def test_what_fits_into_memory_is_not_refused():
+    problem, _ = make_problem()
+    assert solve(problem, ADMM(memory_limit=7 * 8 * 120)).model.rank > 0
+    with pytest.raises(SettingError, match="ADMM would take"):
+        solve(problem, ADMM(memory_limit=7 * 8 * 120 - 1))
+
+
+def test_available_memory_is_a_plausible_number_of_bytes():
+    available = memory.available_bytes()
+    assert available is None or 10**6 < available < 10**15
+
+
+@pytest.mark.parametrize("loss", [Square(), Huber(), Quantile(0.3), EpsilonInsensitive()], ids=repr)
+def test_other_losses_are_refused_by_name(loss):
+    problem = Problem(make_observations(loss, np.random.default_rng(0)), loss)
+    with pytest.raises(LossError, match=rf"ADMM needs the l1 loss without a ridge, got {type(loss).__name__}.*l1"):
+        solve(problem, "admm")
+
+
+def test_a_ridge_is_refused_by_name():
+    with pytest.raises(LossError, match="ADMM needs the l1 loss without a ridge"):
+        solve(Ridged(make_problem()[0], 0.1), "admm")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"nuclear_weight": value} for value in (0, -1.0, np.nan, np.inf, True, "1")),
+        *({"growth": value} for value in (0.9, 0, np.nan, np.inf, None, "fast")),
+        *({"memory_limit": value} for value in (0, -5, np.nan, "all")),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_in_one_sentence(setting):
+    (name,) = setting
+    with pytest.raises(SettingError, match=f"^`{name}` must .*[^.]\\.$"):
+        ADMM(**setting)
+
+
+def test_targets_that_are_all_zero_end_at_zero():
+    result = solve(Problem(Observations.from_dense(np.zeros((4, 3))), Absolute()), "admm")
+    assert result.model.rank == 0 and result.history[-1].value == 0 and result.status.reason == "tol"
