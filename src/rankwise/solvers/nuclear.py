@@ -16,6 +16,7 @@ from .history import StepReport
 from .needs import need_move, need_positive
 
 Array = NDArray[Any]
+DIVERGED = 1e8  # values this many times the first one come from a Lipschitz constant that is too small
 FLOOR = 1e-4  # the search for a rank never goes below this share of the largest useful weight
 SPARE = 5  # random directions beside the last subspace, so that the rank can grow
 NEW = 0.03  # squared share of a direction outside the others' span from which it is worth a place in the start block
@@ -44,6 +45,7 @@ class State:
     most: int
     now: Iterate
     before: Iterate
+    limit: float
     momentum: float = 1.0
     step: int = 0
     value: float = np.inf
@@ -100,36 +102,31 @@ class AISImpute(Solver):
             )
         objective.reset()
         largest = _top_value(objective)
+        limit = DIVERGED * (1.0 + abs(objective.value()))
         if self.nuclear_weight is None:
-            weight, found = self._find_weight(objective, rank, largest)
+            weight, found = self._find_weight(objective, rank, largest, limit)
             objective.reset()
-            return State(weight, weight, rank, found, found)
+            return State(weight, weight, rank, found, found, limit)
         start = max(largest, self.nuclear_weight) if self.continuation else self.nuclear_weight
         zero = Iterate.zero(objective.shape)
-        return State(self.nuclear_weight, start, min(objective.shape), zero, zero)
+        return State(self.nuclear_weight, start, min(objective.shape), zero, zero, limit)
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One proximal gradient step from the extrapolated point."""
         state.step += 1
         weight = state.weight + (state.start_weight - state.weight) * self.continuation**state.step
         n_products = self._proximal_step(objective, rng, state, weight)
-        value = objective.value() + state.weight * float(state.now.s.sum())
-        if value > state.value:
-            state.momentum = 1.0
-        state.value = value
         settled = weight <= 1.01 * state.weight
-        return StepReport(n_products=n_products, value=value, settled=settled)
+        return StepReport(n_products=n_products, value=state.value, settled=settled)
 
     def _proximal_step(self, objective: Problem, rng: Generator, state: State, weight: float) -> int:
-        """Move to the thresholded gradient step; at most ``state.most`` terms."""
+        """Move to the thresholded gradient step; at most ``state.most`` terms. The value is infinite on divergence."""
         following = 0.5 * (1 + np.sqrt(1 + 4 * state.momentum**2))
         push = (state.momentum - 1) / following if self.accelerate else 0.0
         state.momentum = following
         theta = np.concatenate(((1 + push) * state.now.s, -push * state.before.s))
         U, V = (np.column_stack((getattr(state.now, side), getattr(state.before, side))) for side in "UV")
         objective.move(theta, U, V)
-        if not np.isfinite(objective.value()):  # diverged: stay here, for the loop to see
-            return 0
         lipschitz = float(objective.lipschitz or 1.0)
         target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), LowRank(theta, U, V))
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
@@ -138,9 +135,13 @@ class AISImpute(Solver):
         state.before = state.now
         state.now = Iterate(left[:, kept], values[kept] - weight / lipschitz, right[:, kept])
         objective.move(state.now.s, state.now.U, state.now.V)
+        value = objective.value() + state.weight * float(state.now.s.sum())
+        if value > state.value:
+            state.momentum = 1.0
+        state.value = value if value <= state.limit else np.inf
         return n_products
 
-    def _find_weight(self, objective: Problem, rank: int, largest: float) -> tuple[float, Iterate]:
+    def _find_weight(self, objective: Problem, rank: int, largest: float, limit: float) -> tuple[float, Iterate]:
         """Smallest weight, to 5 %, whose solution has at most `rank` terms, and that solution.
 
         Weights halve until the rank is passed, then close in; solutions warm-start each other.
@@ -149,7 +150,7 @@ class AISImpute(Solver):
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
         while True:
-            found = self._solve_at(objective, weight, best, 2 * rank + SPARE)
+            found = self._solve_at(objective, State(weight, weight, 2 * rank + SPARE, best, best, limit))
             if found.s.size <= rank:
                 high, best = weight, found
             else:
@@ -158,18 +159,14 @@ class AISImpute(Solver):
                 return high, best
             weight = max(0.5 * high, FLOOR * largest) if low is None else float(np.sqrt(low * high))
 
-    def _solve_at(self, objective: Problem, weight: float, start: Iterate, most: int) -> Iterate:
-        """Solution at one weight, to a relative change of 1e-5; iterates are cut to `most` terms."""
-        state = State(weight, weight, most, start, start)
+    def _solve_at(self, objective: Problem, state: State) -> Iterate:
+        """Solution at one weight, to a relative change of 1e-5; iterates are cut to ``state.most`` terms."""
         rng = np.random.default_rng(0)
         for _ in range(self.max_iter or 500):
             previous = state.value
-            self._proximal_step(objective, rng, state, weight)
-            state.value = objective.value() + weight * float(state.now.s.sum())
+            self._proximal_step(objective, rng, state, state.weight)
             if not abs(previous - state.value) > 1e-5 * abs(state.value):
                 break
-            if state.value > previous:
-                state.momentum = 1.0
         return state.now
 
 

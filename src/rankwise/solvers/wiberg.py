@@ -151,20 +151,22 @@ def l1_program(
 
     HiGHS is given the dual, which has one row per unknown and not two per entry, and took a thirtieth of the time:
     maximise ``targets.y - radius sum(a + b)`` with ``design.T y = a - b``, ``|y| <= weights``, and a, b from zero up;
-    x are its multipliers. None if time ran out.
+    x are its multipliers. HiGHS' tolerances are absolute, so targets and design are scaled to one. None if time ran
+    out.
     """
     k = design.shape[1]
-    constraints, cost, limits = design.T, -targets, np.column_stack((-weights, weights))
+    height, width = (float(np.abs(part).max()) or 1.0 for part in (targets, design))
+    constraints, cost, limits = design.T / width, -targets / height, np.column_stack((-weights, weights))
     if radius is not None:
         eye = sp.eye_array(k)
         constraints = sp.hstack((constraints, -eye, eye), format="csc")
-        cost = np.concatenate((cost, np.full(2 * k, radius)))
+        cost = np.concatenate((cost, np.full(2 * k, radius * width / height)))
         limits = np.concatenate((limits, np.tile((0.0, np.inf), (2 * k, 1))))
     options = {} if seconds is None else {"time_limit": seconds}
     for method in ("highs-ipm", "highs-ds"):  # the second is slower, and solves the few that the first cannot
         done = linprog(cost, A_eq=constraints, b_eq=np.zeros(k), bounds=limits, method=method, options=options)
         if done.status == 0:
-            x = -done.eqlin.marginals
+            x = -height / width * done.eqlin.marginals
             return x, float(weights @ np.abs(targets - design @ x))
         if done.status == 1:  # out of time
             break
