@@ -1,21 +1,35 @@
 """Generators plant what they say; readers return what was written; the paper's filter gives the paper's sizes."""
 
 import gzip
+import io
 import os
+import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rankwise import DataError, SettingError, datasets, selection
-from rankwise.datasets import synthetic
+from rankwise import DataError, Observations, SettingError, datasets, selection
+from rankwise.datasets import SOURCES, synthetic, text
+from rankwise.datasets.movielens import COLONS, TABS
+from rankwise.datasets.signed import SNAP
+from rankwise.kernels.parse import read_decimal
 
-GENERATORS = {"signed_network": datasets.signed_network, "ratings": datasets.ratings}
+GENERATORS = {
+    "signed_network": datasets.signed_network,
+    "ratings": datasets.ratings,
+    "counts": datasets.counts,
+    "corrupted": datasets.corrupted,
+}
 PUBLISHED = {
     "epinions": ((42_470, 40_700), 752_865),
     "slashdot": ((30_670, 39_196), 505_986),
     "movielens-100k": ((943, 1_682), 100_000),
     "movielens-1m": ((6_040, 3_706), 1_000_209),
+    "movielens-10m": ((69_878, 10_677), 10_000_054),
 }
+RATINGS_10M = "1::122::5::838985046\n1::185::4.5::838983525\n7::122::0.5::838983392\n"
 SNAP_TEXT = "# Directed graph\n# FromNodeId\tToNodeId\tSign\n0\t1\t-1\n7\t128552\t1\n3\t3\t1\n"
 
 
@@ -24,10 +38,27 @@ def truth_at(planted):
 
 
 def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wt", encoding="latin-1") as file:
+    with opener(path, "wt", encoding="latin-1", newline="") as file:
         file.write(text)
     return path
+
+
+def write_zip(path, members):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture
+def folders(monkeypatch, tmp_path):
+    """A data folder and a cache of the test's own, both empty."""
+    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "data", tmp_path / "cache" / "rankwise" / "data"
 
 
 @pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
@@ -45,7 +76,7 @@ def test_the_truth_is_an_svd_and_its_path_truncates_it(make):
     left, sigmas, right = np.linalg.svd(truth.to_dense())
     assert truth.theta == pytest.approx(sigmas[:4])
     assert truth.to_dense(2) == pytest.approx((left[:, :2] * sigmas[:2]) @ right[:2])
-    assert np.mean(truth.to_dense() ** 2) == pytest.approx(1.0)
+    assert np.mean(truth.to_dense() ** 2) == pytest.approx(0.5**2 if make is datasets.counts else 1.0)
 
 
 @pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
@@ -74,6 +105,38 @@ def test_the_noise_of_ratings_has_the_stated_level(noise):
     assert abs(planted.observations.targets.mean()) < 0.1  # centred: zero is an average rating
 
 
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0])
+def test_counts_have_the_planted_mean_and_its_variance(spread):
+    planted = datasets.counts(600, 500, 3, 0.1, spread, random_state=3)
+    found, means = planted.observations.targets, np.exp(truth_at(planted))
+    pearson = (found - means) / np.sqrt(means)  # a Poisson count's has mean 0, variance 1, fourth moment 3 + 1 / mean
+    n = found.size
+    assert abs(pearson.mean()) <= 4 / np.sqrt(n)
+    assert abs(np.mean(pearson**2) - 1) <= 4 * np.sqrt((2 + np.mean(1 / means)) / n)
+    assert abs(np.corrcoef(pearson, np.log(means))[0, 1]) <= 4 / np.sqrt(n)  # small and large means alike
+    assert np.all(found >= 0) and np.array_equal(found, np.round(found))
+    assert planted.noise == pytest.approx(np.sqrt(means.mean()))
+    assert np.std(truth_at(planted)) == pytest.approx(spread, rel=0.05)
+
+
+def test_the_truth_of_counts_predicts_their_means():
+    planted = datasets.counts(60, 50, 2, 0.3)
+    rows, cols = planted.observations.rows, planted.observations.cols
+    predicted = planted.truth.predict_entries(rows, cols, scale="response")
+    assert predicted == pytest.approx(np.exp(planted.truth.at(rows, cols)))
+
+
+@pytest.mark.parametrize("share, size", [(0.0, 5.0), (0.1, 5.0), (0.4, 0.5)])
+def test_the_stated_share_of_entries_is_off_by_the_stated_size(share, size):
+    planted = datasets.corrupted(600, 500, 3, 0.1, share, random_state=3, size=size)
+    errors = planted.observations.targets - truth_at(planted)
+    n, up, down = errors.size, *(np.isclose(errors, sign * size) for sign in (1, -1))
+    assert np.all(up | down | (np.abs(errors) < 1e-12))
+    assert abs(np.mean(up | down) - share) <= 4 * np.sqrt(share * (1 - share) / n)
+    assert abs(int(up.sum()) - int(down.sum())) <= 4 * np.sqrt(share * n)
+    assert planted.noise == share
+
+
 @pytest.mark.parametrize("draw", [synthetic._ranked_cells, synthetic._drawn_cells])
 def test_both_ways_to_draw_cells_follow_the_popularities(draw):
     rng = np.random.default_rng(0)
@@ -91,9 +154,10 @@ def test_networks_are_skewed_and_ratings_are_even_unless_asked(density):
         degrees = np.diff(planted.observations.indptr.astype(int))
         return np.sort(degrees)[-20:].sum() / degrees.sum()  # the top tenth of the rows
 
-    network, even = (make(200, 300, 2, density, random_state=0) for make in GENERATORS.values())
-    assert largest_share(network) > 0.25 > 0.15 > largest_share(even)
-    assert largest_share(datasets.ratings(200, 300, 2, density, random_state=0, skew=1.0)) > 0.25
+    network, *others = (make(200, 300, 2, density, random_state=0) for make in GENERATORS.values())
+    assert largest_share(network) > 0.25 > 0.15 > max(map(largest_share, others))
+    for make in (datasets.ratings, datasets.counts):
+        assert largest_share(make(200, 300, 2, density, random_state=0, skew=1.0)) > 0.25
 
 
 @pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS)
@@ -104,7 +168,6 @@ def test_networks_are_skewed_and_ratings_are_even_unless_asked(density):
         ({"rank": 21}, "no rank 21"),
         ({"density": 0.0}, "density"),
         ({"density": 1.5}, "density"),
-        ({"skew": -1.0}, "skew"),
         ({"random_state": -1}, "random_state"),
     ],
 )
@@ -118,6 +181,19 @@ def test_noise_must_be_possible():
         datasets.signed_network(10, 10, 1, 0.5, flip=0.5)
     with pytest.raises(SettingError, match="noise"):
         datasets.ratings(10, 10, 1, 0.5, noise=-1.0)
+    for spread in (0.0, 3.0, np.nan):
+        with pytest.raises(SettingError, match="spread"):
+            datasets.counts(10, 10, 1, 0.5, spread)
+    with pytest.raises(SettingError, match="share"):
+        datasets.corrupted(10, 10, 1, 0.5, share=0.5)
+    with pytest.raises(SettingError, match="size"):
+        datasets.corrupted(10, 10, 1, 0.5, size=0.0)
+
+
+@pytest.mark.parametrize("make", [datasets.signed_network, datasets.ratings, datasets.counts])
+def test_skew_must_be_possible(make):
+    with pytest.raises(SettingError, match="skew"):
+        make(30, 20, 2, 0.5, skew=-1.0)
 
 
 @pytest.mark.parametrize("name", ["edges.txt", "edges.txt.gz"])
@@ -138,18 +214,108 @@ def test_ratings_are_read_as_written(tmp_path, separator, ending):
     assert found.targets.tolist() == [4.5, 3, 1]
 
 
-@pytest.mark.parametrize("bad", ["0\t2", "0\tx\t1", "0 2 1", "0\t2\t5", "0\t2\tnan", "0\t2\t0", "\t2\t1"])
+@pytest.mark.parametrize("layout", [TABS, COLONS, SNAP, text.Layout(",", (2, 0, 1), "%", "`col,value,row`")])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("block", [3, 64, 1 << 20])
+def test_every_layout_is_read_as_numpy_reads_it_however_it_is_cut(monkeypatch, tmp_path, layout, end, block):
+    rng = np.random.default_rng(0)
+    lines = rng.integers(-(10**6), 10**9, (50, max(layout.fields) + 1)).astype(str).tolist()
+    for line in lines:
+        line[layout.fields[2]] = rng.choice(["1", "-1", "+1.0", "1e0", "-1.000"])  # all of them fit a signed network
+    lines = [layout.delimiter.join(line) for line in lines]
+    if layout.comment:
+        lines[3:3] = [f"{layout.comment} a comment", "", f"{lines[0]} {layout.comment} another"]
+    content = end.join(lines)  # no newline after the last
+    options = {"delimiter": layout.delimiter, "comments": layout.comment, "usecols": layout.fields}
+    expected = np.loadtxt(io.StringIO(content), unpack=True, **options)
+    monkeypatch.setattr(text, "BLOCK", block)
+    found = text.read_entries(write(tmp_path / "entries.txt", content), layout)
+    for column, wanted in zip(found, expected, strict=True):
+        assert np.array_equal(column, wanted)
+    assert [column.dtype for column in found] == [np.int64, np.int64, np.float32]
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(repr)
+    | st.floats(-1e9, 1e9).map(lambda x: f"{x:.7e}")
+    | st.decimals(-(10**6), 10**6, places=6).map(str)
+    | st.from_regex(r"[+-]?[0-9]{0,20}\.?[0-9]{0,20}([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+)
+def test_a_decimal_is_the_float32_that_python_makes_of_it_or_is_left_to_python(written):
+    found, end = read_decimal(np.frombuffer(f"{written}\n".encode(), np.uint8), 0)
+    assert end in (-1, len(written))
+    if end >= 0:
+        with np.errstate(over="ignore"):
+            assert found == np.float32(float(written))
+
+
+@pytest.mark.parametrize("written", ["0", "5", "4.5", "-0.25", ".5", "5.", "+3", "1e2", "2.5E-3", "0.1", "3.1415927"])
+def test_plain_decimals_are_read_by_the_kernel(written):
+    found, end = read_decimal(np.frombuffer(f"{written}::".encode(), np.uint8), 0)
+    assert end == len(written) and found == np.float32(float(written))
+
+
+@pytest.mark.parametrize(
+    "line, entry",
+    [
+        (" 1:: 2 ::3::4", (1, 2, 3)),
+        ("1::2::3.14159265358979323846::4", (1, 2, np.float32(np.pi))),
+        ("1::2::934.109527587890625::4", (1, 2, np.float32(934.109527587890625))),  # these two lie half-way between
+        ("1::2::392.22740173339844::4", (1, 2, np.float32(392.22740173339844))),  # neighbouring float32
+        ("-9223372036854775807::9223372036854775807::1e-30::4", (-(2**63) + 1, 2**63 - 1, np.float32(1e-30))),
+    ],
+)
+def test_numbers_that_are_not_plain_are_read_too(tmp_path, line, entry):
+    path = write(tmp_path / "ratings.dat", f"5::6::1::0\n{line}\n7::8::2::0\n")
+    rows, cols, values = text.read_entries(path, COLONS)
+    assert list(zip(rows.tolist(), cols.tolist(), values, strict=True)) == [(5, 6, 1), entry, (7, 8, 2)]
+
+
+@pytest.mark.parametrize(
+    "bad", ["0\t2", "0\tx\t1", "0 2 1", "0\t2\t5", "0\t2\tnan", "0\t2\t0", "\t2\t1", "0\t2\t1x", "1_0\t2\t1"]
+)
 def test_a_bad_edge_is_named_by_its_line(tmp_path, bad):
     path = write(tmp_path / "edges.txt", f"{SNAP_TEXT}{bad}\n1\t2\t1\n")
     with pytest.raises(DataError, match=r"edges\.txt, line 6: .*from<TAB>to<TAB>sign"):
         datasets.read_signed_network(path)
 
 
-@pytest.mark.parametrize("bad", ["1::2", "1::2::good::3", "one::2::3::4", "1::2::nan::4", "1,2,3,4"])
+@pytest.mark.parametrize(
+    "bad", ["1::2", "1::2::good::3", "one::2::3::4", "1::2::nan::4", "1::2::1e39::4", f"{2**63}::2::3::4", "1,2,3,4"]
+)
 def test_a_bad_rating_is_named_by_its_line(tmp_path, bad):
     path = write(tmp_path / "ratings.dat", f"1::1193::5::978300760\n{bad}\n")
     with pytest.raises(DataError, match=r"ratings\.dat, line 2: .*user::item::rating::time"):
         datasets.read_movielens(path)
+
+
+@pytest.mark.parametrize("bad", ["x::2::3::4", "1::2::inf::4"])
+def test_a_bad_line_is_counted_over_blocks(monkeypatch, tmp_path, bad):
+    monkeypatch.setattr(text, "BLOCK", 100)
+    lines = [f"{k}::1::1::0" for k in range(1000)]
+    path = write(tmp_path / "ratings.dat", "\n".join([*lines[:777], bad, *lines[777:]]))
+    with pytest.raises(DataError, match=r"line 778: .*got '" + bad):
+        datasets.read_movielens(path)
+
+
+def test_an_error_repeats_only_the_beginning_of_a_long_line(tmp_path):
+    with pytest.raises(DataError) as caught:
+        datasets.read_movielens(write(tmp_path / "picture.png", "x" * 10**6))
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("spread", [100, 10**7])
+def test_integer_labels_are_numbered_as_unique_numbers_them(dtype, spread):
+    rng, info = np.random.default_rng(0), np.iinfo(dtype)
+    for least in (int(info.min), 0, int(info.max) - spread):
+        most = min(max(least, int(info.min)) + spread, int(info.max))
+        labels = rng.integers(max(least, int(info.min)), most, 500, dtype, endpoint=True)
+        expected, numbers = np.unique(labels, return_inverse=True)
+        found = Observations.from_labels(labels, np.arange(500), np.ones(500))
+        assert np.array_equal(found.row_labels, expected) and found.row_labels.dtype == dtype
+        assert np.array_equal(found.rows[np.argsort(found.cols)], numbers)
 
 
 @pytest.mark.parametrize("read", [datasets.read_signed_network, datasets.read_movielens])
@@ -165,6 +331,13 @@ def test_files_without_entries_or_missing_or_damaged_are_refused(tmp_path, read)
     (tmp_path / "cut.gz").write_bytes(whole[:-20])
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path / "cut.gz")
+    archive = write_zip(tmp_path / "all.zip", {"in/edges.txt": SNAP_TEXT})
+    for path in (archive, archive / "in", archive / "other.txt"):
+        with pytest.raises(DataError, match=r"holds in/edges\.txt"):
+            read(path)
+    (tmp_path / "damaged.zip").write_bytes(archive.read_bytes()[:-30])
+    with pytest.raises(DataError, match="cannot be read"):
+        read(tmp_path / "damaged.zip" / "in" / "edges.txt")
 
 
 def test_the_paper_filter_takes_one_pass_over_rows_and_then_one_over_columns():
@@ -182,27 +355,55 @@ def test_the_paper_filter_takes_one_pass_over_rows_and_then_one_over_columns():
 def test_published_sets_have_the_published_sizes(name):
     if not os.environ.get("RANKWISE_DATA"):
         pytest.skip("RANKWISE_DATA is not set: no published data to read")
+    if datasets.find(SOURCES[name]) is None:
+        pytest.skip(f"{SOURCES[name].published} is not in RANKWISE_DATA")
     found = datasets.load(name)
+    assert (SOURCES[name].shape, SOURCES[name].n_observed) == PUBLISHED[name]
     assert (found.shape, found.n_observed) == PUBLISHED[name]
     assert (found.row_labels.size, found.col_labels.size) == found.shape
 
 
-def test_a_missing_set_says_which_file_to_put_where(monkeypatch, tmp_path):
-    monkeypatch.delenv("RANKWISE_DATA", raising=False)
-    with pytest.raises(DataError, match=r"u\.data .*grouplens.*RANKWISE_DATA"):
-        datasets.load("movielens-100k")
-    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"soc-sign-epinions\.txt") as error:
+def test_the_published_archive_holds_what_the_unpacked_file_holds():
+    archive = SOURCES["movielens-1m"].target(datasets.folders()[0])
+    if not os.environ.get("RANKWISE_DATA") or not archive.is_file():
+        pytest.skip("ml-1m.zip is not in RANKWISE_DATA")
+    packed, unpacked = SOURCES["movielens-1m"].load(archive), datasets.load("movielens-1m")
+    assert np.array_equal(packed.indices, unpacked.indices) and np.array_equal(packed.targets, unpacked.targets)
+
+
+def test_a_missing_set_says_which_file_to_put_where(monkeypatch, folders):
+    with pytest.raises(DataError, match=r"data fetch epinions.*soc-sign-epinions\.txt\.gz from https") as error:
         datasets.load("epinions")
-    assert str(tmp_path) in str(error.value)
+    assert str(folders[0] / "signed") in str(error.value)
+    monkeypatch.delenv("RANKWISE_DATA")
+    with pytest.raises(DataError, match=r"ml-100k\.zip .*grouplens.*RANKWISE_DATA") as error:
+        datasets.load("movielens-100k")
+    assert str(folders[1] / "ml-100k") in str(error.value)
     with pytest.raises(SettingError, match="slashdot"):
         datasets.load("netflix")
 
 
-def test_a_set_is_loaded_compressed_or_not(monkeypatch, tmp_path):
-    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path))
-    (tmp_path / "ml-100k").mkdir()
-    path = write(tmp_path / "ml-100k" / "u.data.gz", "196\t242\t3\t881250949\n")
-    assert datasets.load("movielens-100k").targets.tolist() == [3]
-    path.rename(write(tmp_path / "ml-100k" / "u.data", "196\t242\t4\t881250949\n").with_name("old.gz"))
+@pytest.mark.parametrize("folder", [0, 1], ids=["named-folder", "cache"])
+def test_a_set_is_found_in_the_order_that_find_states(folders, folder):
+    top, line = folders[folder], "196\t242\t{}\t881250949\n"
+    write_zip(top / "ml-100k.zip", {"ml-100k/u.data": line.format(4)})
     assert datasets.load("movielens-100k").targets.tolist() == [4]
+    write_zip(top / "ml-100k" / "ml-100k.zip", {"ml-100k/README": "terms", "ml-100k/u.data": line.format(3)})
+    assert datasets.load("movielens-100k").targets.tolist() == [3]
+    write(top / "ml-100k" / "u.data.gz", line.format(2))
+    assert datasets.load("movielens-100k").targets.tolist() == [2]
+    write(top / "ml-100k" / "u.data", line.format(1))
+    assert datasets.load("movielens-100k").targets.tolist() == [1]
+
+
+def test_the_named_folder_comes_before_the_cache(folders):
+    for folder, stars in zip(folders, (4, 2), strict=True):
+        write(folder / "ml-100k" / "u.data", f"196\t242\t{stars}\t881250949\n")
+    assert datasets.load("movielens-100k").targets.tolist() == [4]
+
+
+def test_movielens_10m_is_read_in_its_published_format(folders):
+    write(folders[0] / "ml-10M100K" / "ratings.dat", RATINGS_10M)
+    found = datasets.load("movielens-10m")
+    assert found.row_labels.tolist() == [1, 7] and found.col_labels.tolist() == [122, 185]
+    assert found.targets.tolist() == [5, 4.5, 0.5] and found.shape == (2, 2)

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
 from rankwise import DataError, Observations, SettingError, selection
 
-METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in ("folds", "split_entries")}
+NO_METRICS = ("best_methods", "folds", "split_entries")
+METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in NO_METRICS}
 SIGN_METRICS = ("auc", "macro_f1", "sign_accuracy")
 
 
@@ -79,7 +81,75 @@ def test_auc_sees_only_the_order():
     assert selection.auc(targets, np.zeros_like(targets)) == 0.5
 
 
-def test_errors_are_neither_clipped_nor_rounded():
+@pytest.mark.parametrize("name", [name for name in METRICS if name.endswith("error")])
+def test_clipped_errors_are_those_of_clipped_predictions(name):
+    rng = np.random.default_rng(0)
+    targets, predicted = rng.integers(1, 6, 400).astype(float), rng.normal(3, 3, 400)
+    clipped = METRICS[name](targets, predicted, clip=(1, 5))
+    assert clipped == pytest.approx(ORACLES[name](targets, np.minimum(np.maximum(predicted, 1), 5)))
+    assert clipped < METRICS[name](targets, predicted) - 0.1
+    for wrong in ((5, 1), (1, 1), (1, np.nan), 5, "ab", (1, 2, 3)):
+        with pytest.raises(SettingError, match="clip"):
+            METRICS[name](targets, predicted, clip=wrong)
+
+
+def bold_by_scipy(scores, larger_is_better):
+    """The same set by SciPy's paired t-test."""
+    sign = 1 if larger_is_better else -1
+    best = max(scores, key=lambda name: sign * np.mean(scores[name]))
+    tests = {name: scipy.stats.ttest_rel(scores[best], scores[name]) for name in scores if name != best}
+    return {best} | {name for name, test in tests.items() if test.pvalue >= 0.05}
+
+
+@pytest.mark.parametrize("larger_is_better", [True, False])
+@pytest.mark.parametrize("n_folds", [2, 5, 10])
+def test_the_best_methods_are_those_of_scipys_paired_test(n_folds, larger_is_better):
+    sizes = set()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        folds = rng.normal(0.9, 0.05, n_folds)  # shared by the methods, so pairing matters
+        scores = {f"method {k}": folds + 0.01 * k + rng.normal(0, 0.01, n_folds) for k in range(6)}
+        expected = bold_by_scipy(scores, larger_is_better)
+        assert selection.best_methods(scores, larger_is_better=larger_is_better) == expected
+        sizes.add(len(expected))
+    assert len(sizes) > 2
+
+
+def test_equal_scores_tie_and_a_constant_gap_does_not():
+    scores = {"a": [0.9, 0.8, 0.7], "b": [0.9, 0.8, 0.7], "c": [0.8, 0.7, 0.6], "d": [0.9, 0.8, 0.7 * (1 + 3e-16)]}
+    assert selection.best_methods(scores, larger_is_better=True) == {"a", "b", "d"}
+    assert selection.best_methods(scores, larger_is_better=False) == {"c"}
+
+
+def test_with_one_fold_the_best_stands_alone_beside_its_equals():
+    scores = {"a": [0.9], "b": [0.9], "c": [0.89999]}
+    assert selection.best_methods(scores, larger_is_better=True) == {"a", "b"}
+
+
+@pytest.mark.parametrize("unfinished", [None, [], [0.99, np.nan, 0.99], [np.nan] * 3, [np.inf, 0.9, 0.9]])
+def test_methods_that_did_not_finish_are_left_out(unfinished):
+    scores = {"a": [0.9, 0.8, 0.7], "late": unfinished}
+    assert selection.best_methods(scores, larger_is_better=True) == {"a"}
+    assert selection.best_methods({"late": unfinished}, larger_is_better=True) == set()
+
+
+def test_a_higher_confidence_leaves_more_methods():
+    rng = np.random.default_rng(1)
+    scores = {f"method {k}": 0.01 * k + rng.normal(0, 0.02, 8) for k in range(8)}
+    found = [selection.best_methods(scores, larger_is_better=True, confidence=c) for c in (0.5, 0.95, 0.9999)]
+    assert found[0] < found[1] < found[2]
+
+
+def test_a_paired_test_refuses_what_is_not_paired():
+    for other in ([0.9, 0.8], [[0.9, 0.8, 0.7]], 0.9):
+        with pytest.raises(DataError, match="one score per fold"):
+            selection.best_methods({"a": [0.9, 0.8, 0.7], "b": other}, larger_is_better=True)
+    for confidence in (0.0, 1.0, 95, "high"):
+        with pytest.raises(SettingError, match="confidence"):
+            selection.best_methods({"a": [0.9]}, larger_is_better=True, confidence=confidence)
+
+
+def test_errors_are_neither_clipped_nor_rounded_unless_asked():
     assert selection.mean_absolute_error([5.0], [7.25]) == 2.25
     assert selection.root_mean_squared_error([5.0, 5.0], [8.0, 9.0]) == pytest.approx(np.sqrt(12.5))
 

@@ -1,6 +1,6 @@
 """Data with a planted truth: what the best attainable score is, is known."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,11 @@ class Planted:
     ----------
     observations : Observations
     truth : LowRankModel
-        The planted matrix, orthonormal factors, strongest term first; `truth.at(rows, cols)` predicts from it.
+        The planted matrix, orthonormal factors, strongest term first; `truth.at(rows, cols)` predicts from it. That of
+        counts holds the logarithms of their means.
     noise : float
-        What was done to the entries: the share of flipped signs, or the noise's standard deviation in stars.
+        What was done to the entries: the share of flipped signs or of outliers, or the noise's standard deviation in
+        stars or counts.
     about : str
         One sentence on both.
     """
@@ -117,6 +119,94 @@ def ratings(
     stars = truth.at(rows, cols) + noise * rng.standard_normal(rows.size)
     about = f"{stars.size:,} ratings of a {n_users:,} x {n_items:,} matrix of rank {rank}, noise of {noise:g} stars"
     return Planted(Observations.from_coo(rows, cols, stars, (n_users, n_items)), truth, noise, about)
+
+
+def counts(
+    n_rows: int,
+    n_cols: int,
+    rank: int,
+    density: float,
+    spread: float = 0.5,
+    random_state: int = 0,
+    *,
+    skew: float = 0.0,
+) -> Planted:
+    """Poisson counts whose log-means are a planted low-rank matrix.
+
+    The count in row i and column j has the mean and the variance ``exp(truth[i, j])``, so a cell with a truth of zero
+    counts one on average. No predictor can expect a mean Poisson loss below the truth's. Half a second for a million
+    entries.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+    rank : int
+        Rank of the matrix of log-means.
+    density : float
+        Share of the entries that is observed, above 0, at most 1.
+    spread : float, default=0.5
+        Root mean square of the log-means, above 0, at most 2; beyond, a few cells would hold nearly all counts.
+    random_state : int, default=0
+    skew : float, default=0
+        As in `signed_network`.
+    """
+    rng = generator(random_state)
+    _check(n_rows, n_cols, rank, density, skew)
+    if not 0 < spread <= 2:
+        raise SettingError(f"`spread` must be above 0 and at most 2, got {spread!r}.")
+    truth = _planted(n_rows, n_cols, rank, rng)
+    truth = replace(truth, path=spread * truth.path, link="log")
+    rows, cols = _skewed_entries(n_rows, n_cols, density, skew, rng)
+    means = np.exp(truth.at(rows, cols))
+    noise = float(np.sqrt(means.mean()))
+    about = (
+        f"{rows.size:,} counts in a {n_rows:,} x {n_cols:,} matrix with log-means of rank {rank}, mean {noise**2:.2f}"
+    )
+    found = rng.poisson(means).astype(float)
+    return Planted(Observations.from_coo(rows, cols, found, (n_rows, n_cols)), truth, noise, about)
+
+
+def corrupted(
+    n_rows: int,
+    n_cols: int,
+    rank: int,
+    density: float,
+    share: float = 0.1,
+    random_state: int = 0,
+    *,
+    size: float = 5.0,
+) -> Planted:
+    """A planted low-rank matrix at some entries, a share of them thrown off by outliers.
+
+    The planted matrix has entries of root mean square one. An outlier adds `size` or takes it away, with equal chances;
+    the other entries are exact. So the truth's mean absolute error is ``share * size``. Entries are spread evenly. Half
+    a second for a million of them.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+    rank : int
+        Rank of the planted matrix.
+    density : float
+        Share of the entries that is observed, above 0, at most 1.
+    share : float, default=0.1
+        Chance that an observed entry is an outlier, from 0 to below 0.5.
+    random_state : int, default=0
+    size : float, default=5
+        How far off an outlier is, above 0.
+    """
+    rng = generator(random_state)
+    _check(n_rows, n_cols, rank, density, 0.0)
+    if not 0 <= share < 0.5:
+        raise SettingError(f"`share` must be a share from 0 to below 0.5, got {share!r}.")
+    if not 0 < size < np.inf:
+        raise SettingError(f"`size` must be a positive number, got {size!r}.")
+    truth = _planted(n_rows, n_cols, rank, rng)
+    rows, cols = _skewed_entries(n_rows, n_cols, density, 0.0, rng)
+    off = np.where(rng.random(rows.size) < share, size, 0.0) * rng.choice((-1.0, 1.0), rows.size)
+    values = truth.at(rows, cols) + off
+    about = f"{rows.size:,} entries of a {n_rows:,} x {n_cols:,} matrix of rank {rank}, {share:.0%} off by {size:g}"
+    return Planted(Observations.from_coo(rows, cols, values, (n_rows, n_cols)), truth, share, about)
 
 
 def _planted(n_rows: int, n_cols: int, rank: int, rng: Generator) -> LowRankModel:

@@ -1,23 +1,26 @@
-"""Published text files of (row, column, value) lines, compressed or not."""
+"""Published text files of (row, column, value) lines: plain, gzip, or inside a zip archive."""
 
 import gzip
 import os
-import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
+from ..kernels.parse import NEWLINE, parse_entries
 
 Array = NDArray[Any]
 AnyPath = str | os.PathLike[str]
-ENTRY = np.dtype([("row", np.int64), ("col", np.int64), ("value", np.float32)])
+Entries = tuple[Array, Array, Array]
+BLOCK = 1 << 20  # bytes read at once: fits the cache of a core, and hides the cost of a call
+SHOWN = 80  # characters of a bad line that an error repeats
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Layout:
     fields : tuple of int
         Places of the row, the column and the value among the fields.
     comment : str or None
-        What lines to skip begin with.
+        The character that lines to skip begin with.
     words : str
         A line in words, for errors.
     fits : callable (values) -> mask
@@ -45,29 +48,46 @@ class Layout:
     fits: Callable[[Array], Array] = np.isfinite
 
 
-def read_entries(path: AnyPath, layout: Layout) -> tuple[Array, Array, Array]:
-    """Rows and columns (int64) and values (float32) of all lines, in file order; about 0.2 s for a million lines."""
-    first_line(path)  # a name like a web address is no file here, but `loadtxt` would fetch it
-    with _readable(path):
-        found = _parse(path, layout)
-    if found is None or not layout.fits(found["value"]).all():
-        raise DataError(_first_bad_line(path, layout))
-    if not found.size:
+def read_entries(path: AnyPath, layout: Layout) -> Entries:
+    """Rows and columns (int64) and values (float32) of all lines, in file order; 0.1 s for a million lines.
+
+    A path may end in .gz, or lead through a zip archive: ``ml-1m.zip/ml-1m/ratings.dat``. Unpacking
+    takes another 0.2 s for a million lines.
+    """
+    found, line = [], 1
+    for block in _blocks(path):
+        entries, n_lines = _parse(block, layout, f"{os.fspath(path)}, line", line)
+        found.append(entries)
+        line += n_lines
+    if not sum(rows.size for rows, _, _ in found):
         raise DataError(f"{os.fspath(path)} has no entries; each line must be {layout.words}.")
-    rows, cols, values = (np.ascontiguousarray(found[name]) for name in ("row", "col", "value"))
+    rows, cols, values = (np.concatenate(part) for part in zip(*found, strict=True))
     return rows, cols, values
 
 
 def first_line(path: AnyPath) -> str:
     """The first line of a file, without its end."""
-    with _readable(path), _open(path) as lines:
-        return next(iter(lines), "").rstrip("\r\n")
+    with _readable(path), _open(path) as stream:
+        line: bytes = stream.readline(BLOCK)
+    return line.decode("latin-1").rstrip("\r\n")
 
 
 def _open(path: AnyPath) -> Any:
-    """Open a file for reading text, through gzip if its name ends in .gz; any byte is a character."""
-    opener: Callable[..., Any] = gzip.open if Path(path).suffix == ".gz" else open
-    return opener(path, "rt", encoding="latin-1")
+    """Open a file for reading bytes: plain, through gzip if its name ends in .gz, or inside a zip archive."""
+    path = Path(path)
+    archive = next((part for part in (path, *path.parents) if part.suffix == ".zip" and part.is_file()), None)
+    if archive is not None:
+        return _open_member(archive, path.relative_to(archive).as_posix())
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def _open_member(archive: Path, member: str) -> IO[bytes]:
+    with ZipFile(archive) as files:  # the member keeps the archive's file open for itself
+        names = [name for name in files.namelist() if not name.endswith("/")]
+        if member not in names:
+            held = ", ".join(names[:9])
+            raise DataError(f"The archive {archive} holds {held}; name one of these, as in {archive / names[0]}.")
+        return files.open(member)
 
 
 @contextmanager
@@ -77,43 +97,89 @@ def _readable(path: AnyPath) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"There is no file at {os.fspath(path)}.") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, BadZipFile) as error:
         raise DataError(f"{os.fspath(path)} cannot be read ({error}); fetch it again if it is damaged.") from error
 
 
-def _parse(path: AnyPath, layout: Layout) -> Array | None:
-    """All entries, or None if a line does not fit."""
-    options: Any = {"comments": layout.comment, "delimiter": layout.delimiter, "usecols": layout.fields}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-        try:
-            return np.loadtxt(path, ENTRY, ndmin=1, encoding="latin-1", **options)
-        except ValueError:
-            return None
+def _blocks(path: AnyPath) -> Iterator[Array]:
+    """The file's bytes in blocks of whole lines, each ended by a newline."""
+    rest = b""
+    with _readable(path), _open(path) as stream:
+        while block := stream.read(BLOCK):
+            whole, newline, after = block.rpartition(b"\n")
+            if newline:
+                yield np.frombuffer(rest + whole + newline, np.uint8)
+                rest = after
+            else:
+                rest += after
+        if rest:
+            yield np.frombuffer(rest + b"\n", np.uint8)
 
 
-def _first_bad_line(path: AnyPath, layout: Layout) -> str:
-    """Sentence on the first line that does not fit; slow, for files that are known to hold one."""
-    for number, line in _lines(path, layout):
-        if not _fits(line, layout):
-            return f"{os.fspath(path)}, line {number}: a line must be {layout.words}, got {line!r}."
-    return f"{os.fspath(path)} cannot be read: each line must be {layout.words}."
+def _parse(text: Array, layout: Layout, where: str, line: int) -> tuple[Entries, int]:
+    """Entries and number of the lines in `text`, whose first has the number `line`.
+
+    The kernel reads plain lines and stops at any other; Python then decides whether that one is an entry, too.
+    """
+    capacity = int(np.count_nonzero(text == NEWLINE))
+    rows, cols, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.float32)
+    at = n_lines = n = 0
+    while at < text.size:
+        n_bytes, more_lines, more = _read_plain(text[at:], layout, rows[n:], cols[n:], values[n:])
+        at, n_lines, n = at + n_bytes, n_lines + more_lines, n + more
+        if at < text.size:
+            given = _line_at(text, at)
+            if kept := _kept(given, layout):
+                rows[n], cols[n], values[n] = _entry(kept, layout) or _refuse(
+                    given, layout, f"{where} {line + n_lines}"
+                )
+                n += 1
+            at, n_lines = at + len(given) + 1, n_lines + 1
+    if not layout.fits(values[:n]).all():
+        _refuse_misfit(text, layout, where, line)
+    return (rows[:n], cols[:n], values[:n]), n_lines
 
 
-def _fits(line: str, layout: Layout) -> bool:
-    parts = line.split(layout.delimiter)
+def _read_plain(text: Array, layout: Layout, rows: Array, cols: Array, values: Array) -> tuple[int, int, int]:
+    comment = -1 if layout.comment is None else ord(layout.comment)
+    n_bytes, n_lines, n = parse_entries(text, ord(layout.delimiter), comment, layout.fields, rows, cols, values)
+    return int(n_bytes), int(n_lines), int(n)
+
+
+def _line_at(text: Array, at: int) -> str:
+    """The line that begins at byte `at`, without its newline; any byte is a character."""
+    end = at
+    while not (stops := np.flatnonzero(text[end : end + 4096] == NEWLINE)).size:
+        end += 4096
+    return text[at : end + int(stops[0])].tobytes().decode("latin-1")
+
+
+def _kept(line: str, layout: Layout) -> str:
+    """A line without its comment and its end; empty if that is all it has."""
+    return (line if layout.comment is None else line.partition(layout.comment)[0]).rstrip(" \r")
+
+
+def _entry(line: str, layout: Layout) -> tuple[int, int, np.float32] | None:
+    """What a line says, by Python's rules for numbers; None if it does not say an entry."""
+    parts = line.replace("_", "?").split(layout.delimiter)  # Python takes 1_000 for a number
     try:
         row, col, value = (parts[k] for k in layout.fields)
-        int(row), int(col)
-        return bool(layout.fits(np.array([float(value)]))[0])
+        numbers = int(row), int(col)
+        with np.errstate(over="ignore"):
+            found = np.float32(float(value))
     except (ValueError, IndexError):
-        return False
+        return None
+    return (*numbers, found) if max(map(abs, numbers)) < 2**63 else None
 
 
-def _lines(path: AnyPath, layout: Layout) -> Iterator[tuple[int, str]]:
-    """Numbered lines that hold something."""
-    with _readable(path), _open(path) as lines:
-        for number, line in enumerate(lines, 1):
-            kept = line.rstrip("\r\n") if layout.comment is None else line.partition(layout.comment)[0].rstrip()
-            if kept:
-                yield number, kept
+def _refuse_misfit(text: Array, layout: Layout, where: str, line: int) -> None:
+    """Raise for the first line whose value cannot stand in such a file; slow, for blocks that are known to hold one."""
+    for number, given in enumerate(text.tobytes().decode("latin-1").split("\n"), line):
+        found = _entry(_kept(given, layout), layout)
+        if found and not layout.fits(np.array(found[2:])).all():
+            _refuse(given, layout, f"{where} {number}")
+
+
+def _refuse(line: str, layout: Layout, where: str) -> NoReturn:
+    shown = line.rstrip("\r")[:SHOWN]
+    raise DataError(f"{where}: a line must be {layout.words}, got {shown!r}.")

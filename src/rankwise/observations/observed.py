@@ -21,6 +21,8 @@ from .build import (
 )
 from .shards import cut_rows
 
+SMALL_TABLE = 1 << 20  # a range of labels that is worth a table whatever their number
+
 
 class Observations:
     """The known entries of a matrix, sorted by row and column.
@@ -243,13 +245,27 @@ def _as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
 
 def _numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """The different labels in sorted order, and each entry's number among them."""
+    given = np.asarray(labels)
+    close = max(SMALL_TABLE, 2 * given.size)
+    if given.dtype.kind in "iu" and given.size and int(given.max()) - int(given.min()) < close:
+        return _numbered_by_table(given.ravel())
     try:
-        found, numbers = np.unique(np.asarray(labels), return_inverse=True)
+        found, numbers = np.unique(given, return_inverse=True)
     except TypeError:
         raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
     if (found.dtype.kind in "fc" and np.isnan(found).any()) or (found.dtype.kind in "mM" and np.isnat(found).any()):
         raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
     return found, numbers.ravel()
+
+
+def _numbered_by_table(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The same for integers that lie close together, without sorting: O(n + range)."""
+    least = labels.min()
+    place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)
+    seen = np.zeros(int(place.max()) + 1, bool)
+    seen[place] = True
+    found = np.arange(seen.size)[seen].astype(labels.dtype) + least
+    return found, (np.cumsum(seen) - 1)[place]
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -1,10 +1,12 @@
-"""Splits and folds of the observed entries, and the scores that compare predictions with targets."""
+"""Splits and folds of the observed entries, scores of predictions, and which methods score best."""
 
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
+from .significance import best_methods
 from .splits import folds, split_entries
 
 __all__ = [
     "auc",
+    "best_methods",
     "folds",
     "macro_f1",
     "mean_absolute_error",

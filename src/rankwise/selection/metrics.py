@@ -1,13 +1,14 @@
-"""Scores of predictions against targets. Each takes predictions as they are: nothing is clipped or rounded."""
+"""Scores of predictions against targets. Each takes predictions as they are, unless it is told to clip them."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._errors import DataError
+from .._errors import DataError, SettingError
 
 Array = NDArray[Any]
+Range = tuple[float, float]
 
 
 def sign_accuracy(targets: ArrayLike, predicted: ArrayLike) -> float:
@@ -65,30 +66,46 @@ def macro_f1(targets: ArrayLike, predicted: ArrayLike) -> float:
     return 0.5 * (_f1(signs > 0, x > 0) + _f1(signs < 0, x < 0))
 
 
-def mean_absolute_error(targets: ArrayLike, predicted: ArrayLike) -> float:
+def mean_absolute_error(targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None) -> float:
     """Mean of ``abs(predicted - targets)``, in the units of the targets (lower is better); the paper's MABS.
 
-    Nothing is clipped to a scale or rounded to a grid.
+    Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
 
     Parameters
     ----------
     targets, predicted : array-like of shape (n,)
+    clip : (lowest, highest), optional
+        The scale of the targets, such as ``(1, 5)`` stars: predictions beyond an end count as that end.
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.mean(np.abs(x - o)))
+    return float(np.mean(np.abs(_clipped(x, clip) - o)))
 
 
-def root_mean_squared_error(targets: ArrayLike, predicted: ArrayLike) -> float:
+def root_mean_squared_error(targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None) -> float:
     """Root of the mean of ``(predicted - targets)**2``, in the units of the targets (lower is better).
 
-    Nothing is clipped to a scale or rounded to a grid.
+    Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
 
     Parameters
     ----------
     targets, predicted : array-like of shape (n,)
+    clip : (lowest, highest), optional
+        As in `mean_absolute_error`.
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.sqrt(np.mean((x - o) ** 2)))
+    return float(np.sqrt(np.mean((_clipped(x, clip) - o) ** 2)))
+
+
+def _clipped(x: Array, clip: Range | None) -> Array:
+    if clip is None:
+        return x
+    try:
+        lowest, highest = map(float, clip)
+    except (TypeError, ValueError):
+        raise SettingError(f"`clip` must be a pair (lowest, highest), got {clip!r}.") from None
+    if not lowest < highest:
+        raise SettingError(f"`clip` must be (lowest, highest) with lowest < highest, got {clip!r}.")
+    return x.clip(lowest, highest)
 
 
 def _midranks(x: Array) -> Array:

@@ -1,0 +1,261 @@
+"""Downloads end whole and checked, or not at all: over slow, cut, wrong and missing connections. No real network."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from publisher import packed, publishing
+
+from rankwise import RankwiseError, datasets
+from rankwise.datasets.download import part_of
+from rankwise.datasets.sources import SOURCES
+
+PUBLISHED = Path(os.environ.get("RANKWISE_DATA") or "nowhere")  # as it is before a test sets its own
+BODY = np.random.default_rng(0).bytes(300_000)
+OTHER = np.random.default_rng(1).bytes(300_000)
+RATINGS = "1{0}122{0}5{0}838985046\n1{0}185{0}4.5{0}838983525\n7{0}122{0}0.5{0}838983392\n"
+EDGES = "# Directed graph\n1\t4\t-1\n1\t5\t1\n2\t4\t1\n2\t5\t1\n3\t5\t-1\n"
+TEXTS = {name: EDGES for name in ("epinions", "slashdot")} | {
+    "movielens-100k": RATINGS.format("\t"),
+    "movielens-1m": RATINGS.format("::"),
+    "movielens-10m": RATINGS.format("::"),
+}
+FETCH = """
+import sys
+from dataclasses import replace
+from rankwise.cli import main
+from rankwise.datasets import SOURCES
+SOURCES["movielens-100k"] = replace(SOURCES["movielens-100k"], address=sys.argv[1], sha256=sys.argv[2])
+main(["data", "fetch", "movielens-100k"])
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch, tmp_path):
+    """Data folder and cache of the test's own; no proxy between us and the server."""
+    monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("no_proxy", "*")
+
+
+def start_part(source, folder, body):
+    """Leave an unfinished download behind."""
+    part = part_of(source.target(folder))
+    part.parent.mkdir(parents=True)
+    part.write_bytes(body)
+    return part
+
+
+def refusal(source, folder, **options):
+    """The sentence that a download ends with; nothing may be under the final name."""
+    with pytest.raises(RankwiseError) as caught:
+        datasets.download(source, folder, **options)
+    assert not source.target(folder).exists()
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("length", ["known", "chunked", "none"])
+def test_a_download_has_the_published_bytes_and_leaves_no_part(tmp_path, length):
+    with publishing(BODY, length=length) as publisher:
+        path = datasets.download(publisher.source(), tmp_path)
+    assert path == tmp_path / "ml-100k" / "ml-100k.zip" and path.read_bytes() == BODY
+    assert os.listdir(path.parent) == [path.name]
+    assert publisher.asked == [None]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_set_is_fetched_and_loaded_as_its_publisher_packs_it(monkeypatch, name):
+    with publishing(packed(name, TEXTS[name])) as publisher:
+        monkeypatch.setitem(SOURCES, name, publisher.source(name))
+        path = datasets.fetch(name)
+        assert datasets.fetch(name) == path and len(publisher.asked) == 1
+    found = datasets.load(name)
+    rows, cols = found.row_labels[found.rows].tolist(), found.col_labels[found.cols].tolist()
+    entries = list(zip(rows, cols, found.targets.tolist(), strict=True))
+    if "movielens" in name:
+        assert entries == [(1, 122, 5), (1, 185, 4.5), (7, 122, 0.5)]
+    else:  # row 3 has one entry and is filtered out
+        assert entries == [(1, 4, -1), (1, 5, 1), (2, 4, 1), (2, 5, 1)]
+
+
+@pytest.mark.parametrize("n_there", [1, 100_000, 299_999])
+def test_a_download_goes_on_from_its_part(tmp_path, n_there):
+    with publishing(BODY) as publisher:
+        start_part(publisher.source(), tmp_path, BODY[:n_there])
+        path = datasets.download(publisher.source(), tmp_path)
+    assert path.read_bytes() == BODY
+    assert publisher.asked == [f"bytes={n_there}-"] and publisher.sent == len(BODY) - n_there
+
+
+@pytest.mark.parametrize("ranges", ["no", "wrong"])
+def test_a_server_without_ranges_sends_everything_again(tmp_path, ranges):
+    with publishing(BODY, ranges=ranges) as publisher:
+        start_part(publisher.source(), tmp_path, BODY[:100_000])
+        totals = []
+        path = datasets.download(publisher.source(), tmp_path, lambda _, total: totals.append(total))
+    assert path.read_bytes() == BODY and set(totals) == {len(BODY)}  # bytes of a wrong range are never counted
+
+
+@pytest.mark.parametrize(
+    "left", [OTHER[:100_000], OTHER, OTHER + BODY, b""], ids=["shorter", "equal", "longer", "none"]
+)
+@pytest.mark.parametrize("ranges", ["yes", "no"])
+def test_a_part_of_another_file_is_dropped(tmp_path, left, ranges):
+    with publishing(BODY, ranges=ranges) as publisher:
+        start_part(publisher.source(), tmp_path, left)
+        assert datasets.download(publisher.source(), tmp_path).read_bytes() == BODY
+    assert len(publisher.asked) <= 3
+
+
+def test_a_part_that_is_whole_only_needs_its_name(tmp_path):
+    with publishing(BODY) as publisher:
+        start_part(publisher.source(), tmp_path, BODY)
+        assert datasets.download(publisher.source(), tmp_path).read_bytes() == BODY
+    assert publisher.asked == []
+
+
+@pytest.mark.parametrize("length", ["known", "chunked"])
+def test_after_a_lost_connection_the_next_call_goes_on(tmp_path, length):
+    with publishing(BODY, cut=150_000, length=length) as publisher:
+        source = publisher.source()
+        sentence = refusal(source, tmp_path)
+        assert source.address in sentence and str(source.target(tmp_path)) in sentence
+        kept = part_of(source.target(tmp_path)).stat().st_size
+        assert 100_000 < kept <= 150_000
+        publisher.cut = None
+        assert datasets.download(source, tmp_path).read_bytes() == BODY
+    assert publisher.asked == [None, f"bytes={kept}-"]
+
+
+@pytest.mark.parametrize("served", [OTHER, BODY[:-1], BODY + b"x", b""], ids=["other", "short", "long", "empty"])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_wrong_bytes_are_deleted(tmp_path, served, resumed):
+    with publishing(BODY) as publisher:
+        source, publisher.body = publisher.source(), served
+        if resumed:
+            start_part(source, tmp_path, BODY[:1000])
+        assert "checksum" in refusal(source, tmp_path)
+    assert not part_of(source.target(tmp_path)).exists()
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_refusal_by_the_publisher_says_which_file_to_put_where(tmp_path, status):
+    with publishing(BODY, status=status) as publisher:
+        sentence = refusal(publisher.source(), tmp_path)
+    assert f"HTTP status {status}" in sentence
+    assert f"ml-100k.zip by other means and put it at {tmp_path / 'ml-100k' / 'ml-100k.zip'}" in sentence
+
+
+def test_without_a_network_the_sentence_says_which_file_to_put_where(tmp_path):
+    with publishing(BODY) as publisher:
+        source = publisher.source()  # by now the server is gone, and its port refuses
+    sentence = refusal(source, tmp_path)
+    assert "refused" in sentence and f"put it at {tmp_path / 'ml-100k' / 'ml-100k.zip'}" in sentence
+    assert not part_of(source.target(tmp_path)).exists()
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent, publishing(BODY) as publisher:
+        publisher.port = silent.getsockname()[1]
+        assert "timed out" in refusal(publisher.source(), tmp_path, timeout=0.2)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "ml-100k").write_text("a file where a folder should be")
+    with publishing(BODY) as publisher:
+        assert str(tmp_path / "ml-100k") in refusal(publisher.source(), tmp_path)
+    assert publisher.asked == []
+
+
+def test_a_full_disk_is_named(tmp_path):
+    resource = pytest.importorskip("resource", reason="this system cannot limit the size of files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with publishing(BODY) as publisher:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))  # files cannot grow beyond this
+        try:
+            sentence = refusal(publisher.source(), tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(tmp_path / "ml-100k") in sentence and "make room" in sentence
+
+
+def test_progress_runs_from_what_is_there_to_the_whole(tmp_path):
+    reports = []
+    with publishing(BODY) as publisher:
+        start_part(publisher.source(), tmp_path, BODY[:100_000])
+        datasets.download(publisher.source(), tmp_path, lambda *report: reports.append(report))
+    assert reports[0] == (100_000, 300_000) and reports[-1] == (300_000, 300_000)
+    assert all(before[0] <= after[0] for before, after in pairwise(reports)) and len(reports) > 5
+
+
+def test_an_interrupt_keeps_the_part_for_a_resume(tmp_path):
+    def stop_half_way(n_bytes, total):
+        if n_bytes > total / 2:
+            raise KeyboardInterrupt
+
+    with publishing(BODY) as publisher:
+        source = publisher.source()
+        with pytest.raises(KeyboardInterrupt):
+            datasets.download(source, tmp_path, stop_half_way)
+        kept = part_of(source.target(tmp_path)).read_bytes()
+        assert len(kept) > len(BODY) / 2 and BODY.startswith(kept) and not source.target(tmp_path).exists()
+        assert datasets.download(source, tmp_path).read_bytes() == BODY
+    assert publisher.asked == [None, f"bytes={len(kept)}-"]
+
+
+def test_fetch_leaves_what_is_intact_and_replaces_what_is_damaged(monkeypatch):
+    with publishing(BODY) as publisher:
+        monkeypatch.setitem(SOURCES, "movielens-100k", publisher.source())
+        path = datasets.fetch("movielens-100k")
+        path.write_bytes(OTHER)
+        assert datasets.fetch("movielens-100k") == path and path.read_bytes() == BODY
+        assert datasets.fetch("movielens-100k") == path
+    assert len(publisher.asked) == 2
+
+
+def test_downloads_go_to_the_named_folder_or_the_cache_and_both_are_searched(monkeypatch, tmp_path):
+    body = packed("movielens-100k", TEXTS["movielens-100k"])
+    with publishing(body) as publisher:
+        monkeypatch.setitem(SOURCES, "movielens-100k", publisher.source())
+        monkeypatch.delenv("RANKWISE_DATA")
+        cached = datasets.fetch("movielens-100k")
+        assert cached == tmp_path / "cache" / "rankwise" / "data" / "ml-100k" / "ml-100k.zip"
+        monkeypatch.setenv("RANKWISE_DATA", str(tmp_path / "data"))
+        assert datasets.fetch("movielens-100k") == cached and datasets.load("movielens-100k").n_observed == 3
+        cached.unlink()
+        assert datasets.fetch("movielens-100k") == tmp_path / "data" / "ml-100k" / "ml-100k.zip"
+    assert len(publisher.asked) == 2
+
+
+def test_a_killed_download_goes_on_and_ends_with_the_right_bytes(tmp_path):
+    with publishing(BODY, pause=0.05) as publisher:
+        source = publisher.source()
+        target = source.target(tmp_path / "data")
+        command = [sys.executable, "-c", FETCH, source.address, source.sha256]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as killed:
+            while killed.poll() is None and not (part_of(target).exists() and part_of(target).stat().st_size > 50_000):
+                time.sleep(0.01)
+            killed.send_signal(signal.SIGKILL)
+        kept = part_of(target).stat().st_size
+        assert killed.returncode == -signal.SIGKILL and 50_000 < kept < 300_000 and not target.exists()
+        publisher.pause = 0.0
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert target.read_bytes() == BODY and not part_of(target).exists()
+    assert publisher.asked == [None, f"bytes={kept}-"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_checksums_and_sizes_are_those_of_the_published_files(name):
+    path = SOURCES[name].target(PUBLISHED)
+    if not path.is_file():
+        pytest.skip(f"{SOURCES[name].published} is not in RANKWISE_DATA")
+    assert SOURCES[name].matches(path) and path.stat().st_size == SOURCES[name].n_bytes
