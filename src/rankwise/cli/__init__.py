@@ -7,6 +7,7 @@ import click
 
 from .. import __version__
 from .._errors import RankwiseError
+from .data import data
 
 
 class Commands(click.Group):
@@ -24,6 +25,9 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="rankwise")
 def main() -> None:
     """Learn a low-rank matrix from a few observed entries, under any convex loss, one rank at a time."""
+
+
+main.add_command(data)
 
 
 @main.command()
@@ -49,3 +53,26 @@ def methods() -> None:
     from .methods import show
 
     show()
+
+
+@main.command()
+@click.argument("what", metavar="table2|table4|figure1|figure2|all")
+@click.option("--data", help="One data set only, such as epinions or movielens-100k.")
+@click.option("--folds", type=int, help="The first N folds or splits only.")
+@click.option("--quick", is_flag=True, help="One fold, a few minutes.")
+@click.option("--time-limit", type=float, help="Seconds per fit; 1000 as in the paper.")
+@click.option(
+    "--search", is_flag=True, help="Find AIS-Impute's nuclear weight again, instead of taking the stored one."
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("reproduction"),
+    show_default=True,
+    help="Folder for results, tables and figures; a run that was stopped continues from what is there.",
+)
+def reproduce(what: str, output: Path, **options: Any) -> None:
+    """Rerun a table or a figure of the paper, its numbers beside ours."""
+    from .reproduce import Choice, reproduce
+
+    reproduce(what, Choice(**options), output)

@@ -1,5 +1,20 @@
-"""Pictures of what was learned."""
+"""Pictures and tables of what was learned."""
 
-from .pictures import Panel, rank_path
+from .curves import draw_figures
+from .pictures import Panel, TimePanel, rank_path, time_curves
+from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
 
-__all__ = ["Panel", "rank_path"]
+__all__ = [
+    "Panel",
+    "TimePanel",
+    "cells",
+    "columns",
+    "comma_separated",
+    "draw_figures",
+    "footnotes",
+    "markdown",
+    "rank_path",
+    "remarks",
+    "time_curves",
+    "title_of",
+]

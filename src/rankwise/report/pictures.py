@@ -1,4 +1,4 @@
-"""Pictures as PNG files. The only module that uses matplotlib, and it holds no global state of it."""
+"""Pictures as PNG and SVG files. The only module that uses matplotlib, and it holds no global state of it."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -38,6 +38,25 @@ class Panel:
     planted_rank: int
 
 
+@dataclass(frozen=True)
+class TimePanel:
+    """Scores against time.
+
+    Attributes
+    ----------
+    title : str
+    time, score : str
+        Names and units, for the axes.
+    curves : mapping of str to (seconds, scores)
+        By method; at least one point each.
+    """
+
+    title: str
+    time: str
+    score: str
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
 def rank_path(panels: Sequence[Panel], path: str | os.PathLike[str]) -> None:
     """Draw held-out scores against the rank, panels side by side, as a PNG of 150 dots per inch.
 
@@ -45,11 +64,52 @@ def rank_path(panels: Sequence[Panel], path: str | os.PathLike[str]) -> None:
     """
     if not panels:
         raise SettingError("There is nothing to draw; give at least one panel.")
-    width, height = PANEL_INCHES
-    figure = require("matplotlib.figure", "plots").Figure((width * len(panels), height), DPI, layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    figure, grid = _figure(1, len(panels))
+    for axes, panel in zip(grid[0], panels, strict=True):
         _draw(axes, panel)
     _write(figure, Path(path))
+
+
+def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Draw scores against seconds, one line per method, as PNG or SVG by the paths' endings.
+
+    Parameters
+    ----------
+    title : str
+    panels : rows of TimePanel, all of one length
+    paths : sequence of path
+        The same picture in each.
+    """
+    if not panels or not panels[0]:
+        raise SettingError("There is nothing to draw; give at least one panel.")
+    figure, grid = _figure(len(panels), len(panels[0]), 0.8)
+    for line, row in zip(grid, panels, strict=True):
+        for axes, panel in zip(line, row, strict=True):
+            _draw_times(axes, panel)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+    figure.suptitle(title)
+    for path in paths:
+        _write(figure, Path(path))
+
+
+def _figure(n_rows: int, n_cols: int, tall: float = 1.0) -> tuple[Any, Any]:
+    """A figure and its grid of axes."""
+    width, height = PANEL_INCHES
+    size = width * n_cols, tall * height * n_rows
+    figure = require("matplotlib.figure", "plots").Figure(size, DPI, layout="constrained")
+    return figure, figure.subplots(n_rows, n_cols, squeeze=False)
+
+
+def _draw_times(axes: Any, panel: TimePanel) -> None:
+    """Lines from each method's first step to its last, which has a marker of its own; seconds on a log scale."""
+    for k, (method, (seconds, scores)) in enumerate(panel.curves.items()):
+        style = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": 1.6}
+        axes.plot(seconds, scores, label=method, gid=f"curve-{k}", markevery=[-1], markersize=7, **style)
+    axes.set_xscale("log")
+    axes.set(title=panel.title, xlabel=panel.time, ylabel=panel.score)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _draw(axes: Any, panel: Panel) -> None:
@@ -69,7 +129,8 @@ def _draw(axes: Any, panel: Panel) -> None:
 def _write(figure: Any, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        figure.savefig(temporary, format="png")
+        kind = path.suffix[1:] or "png"
+        figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

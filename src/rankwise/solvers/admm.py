@@ -46,15 +46,16 @@ class ADMM(Solver):
         By default ``sqrt(density * max(n_rows, n_cols))``: the weight of Candes et al. (2011) for robust principal
         components, ``1 / sqrt(density * max(n_rows, n_cols))`` on the l1 part, turned over. The paper does not say
         what it used.
-    growth : float, default=1.2
+    growth : float, default=1.01
         Factor by which the penalty grows each step, up to 3 times its start. Without a limit, as Lin et al. have it,
-        steps shrink before they reach the minimum: at 1000 times, ratings end 2 % above it.
+        steps shrink before they reach the minimum: at 1000 times, ratings end 2 % above it. At 1.2 runs end 0.1 to
+        0.3 % above the minimum, at 1.01 below 0.05 %, in three times the steps.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
     """
 
     nuclear_weight: float | None = None
-    growth: float = 1.2
+    growth: float = 1.01
     memory_limit: int | None = None
     max_iter: int | None = 1000
     grows: ClassVar[bool] = False

@@ -18,6 +18,7 @@ from .needs import need_move, need_positive
 Array = NDArray[Any]
 DIVERGED = 1e8  # values this many times the first one come from a Lipschitz constant that is too small
 FLOOR = 1e-4  # the search for a rank never goes below this share of the largest useful weight
+ABOVE = 10  # steps in a row above the wanted rank after which the solution is taken to have a larger one
 SPARE = 5  # random directions beside the last subspace, so that the rank can grow
 NEW = 0.03  # squared share of a direction outside the others' span from which it is worth a place in the start block
 
@@ -150,7 +151,7 @@ class AISImpute(Solver):
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
         while True:
-            found = self._solve_at(objective, State(weight, weight, 2 * rank + SPARE, best, best, limit))
+            found = self._solve_at(objective, State(weight, weight, rank + SPARE, best, best, limit), rank)
             if found.s.size <= rank:
                 high, best = weight, found
             else:
@@ -159,13 +160,15 @@ class AISImpute(Solver):
                 return high, best
             weight = max(0.5 * high, FLOOR * largest) if low is None else float(np.sqrt(low * high))
 
-    def _solve_at(self, objective: Problem, state: State) -> Iterate:
-        """Solution at one weight, to a relative change of 1e-5; iterates are cut to ``state.most`` terms."""
+    def _solve_at(self, objective: Problem, state: State, rank: int) -> Iterate:
+        """Solution at one weight, to a relative change of 1e-5; given up once its rank has stayed above `rank`."""
         rng = np.random.default_rng(0)
+        above = 0
         for _ in range(self.max_iter or 500):
             previous = state.value
             self._proximal_step(objective, rng, state, state.weight)
-            if not abs(previous - state.value) > 1e-5 * abs(state.value):
+            above = above + 1 if state.now.s.size > rank else 0
+            if above >= ABOVE or not abs(previous - state.value) > 1e-5 * abs(state.value):
                 break
         return state.now
 
