@@ -8,20 +8,23 @@ from rankwise.observations import Observations
 
 
 class Dense:
-    """``f(X) = sum of weight * loss(X, target) over the observed entries, plus ridge / 2 * ||X||_F**2``."""
+    """``f(X) = sum of weight * loss(X + base, target) over the observed entries, plus ridge / 2 * ||X||_F**2``."""
 
-    def __init__(self, observations: Observations, loss: Loss, ridge: float = 0.0) -> None:
+    def __init__(
+        self, observations: Observations, loss: Loss, ridge: float = 0.0, base: np.ndarray | float = 0.0
+    ) -> None:
         self.rows, self.cols, self.targets = observations.rows, observations.cols, observations.targets.astype(float)
         self.weights = np.ones(self.targets.size) if observations.weights is None else observations.weights
         self.shape, self.loss, self.ridge = observations.shape, loss, ridge
+        self.base = np.broadcast_to(base, self.shape)[self.rows, self.cols]
 
     def value(self, X):
-        fit = self.weights @ self.loss.value(X[self.rows, self.cols], self.targets)
+        fit = self.weights @ self.loss.value(X[self.rows, self.cols] + self.base, self.targets)
         return float(fit + 0.5 * self.ridge * np.sum(X * X))
 
     def gradient(self, X):
         G = self.ridge * X
-        G[self.rows, self.cols] += self.weights * self.loss.slope(X[self.rows, self.cols], self.targets)
+        G[self.rows, self.cols] += self.weights * self.loss.slope(X[self.rows, self.cols] + self.base, self.targets)
         return G
 
     def minimiser(self):

@@ -327,7 +327,7 @@ def test_breakpoints_are_binned_as_numpy_bins_them(loss, weighted, dtype, lo, hi
     inside = (etas > lo) & (etas <= hi)
 
     jumps, counts = np.zeros((2, 64))
-    arrays = tuple(part.astype(dtype) for part in (line.x, line.d, line.o))
+    arrays = line.x.astype(dtype), None, line.d.astype(dtype), line.o.astype(dtype)
     weights = line.w.astype(dtype) if weighted else None
     slope = piecewise.breakpoints(loss.formula, *arrays, weights, lo, hi, jumps, counts)
     total = np.sum(w * np.abs(d))
@@ -350,7 +350,7 @@ def test_breakpoints_are_binned_as_numpy_bins_them(loss, weighted, dtype, lo, hi
 
 def test_an_interval_is_open_below_and_closed_above():
     """A breakpoint at lo belongs to the slope, one at hi to the last bin; nothing is counted twice or never."""
-    arrays = np.zeros(4), np.ones(4), np.array([1.0, 2.0, 3.0, 4.0])
+    arrays = np.zeros(4), None, np.ones(4), np.array([1.0, 2.0, 3.0, 4.0])
     jumps, counts = np.zeros((2, 2))
     slope = piecewise.breakpoints(Absolute().formula, *arrays, None, 1.0, 3.0, jumps, counts)
     assert (slope, list(jumps), list(counts)) == (-2.0, [0.0, 4.0], [0.0, 2.0])
@@ -362,7 +362,7 @@ def test_an_interval_is_open_below_and_closed_above():
 def test_no_more_breakpoints_are_written_than_there_is_room_for():
     n = 50
     found = np.full((2, 8), -1.0)
-    arrays = np.zeros(n), np.ones(n), np.arange(1.0, n + 1)
+    arrays = np.zeros(n), None, np.ones(n), np.arange(1.0, n + 1)
     assert piecewise.breakpoints_between(Absolute().formula, *arrays, None, 0.0, 99.0, *found[:, :5])[0] == 5
     assert np.all(found[:, 5:] == -1.0)
 

@@ -12,6 +12,7 @@ import rankwise
 from rankwise import _extras, datasets
 from rankwise._errors import MissingExtraError
 from rankwise.cli import main
+from rankwise.engines import Shard
 from rankwise.report import Panel, rank_path
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -101,6 +102,18 @@ def test_methods_lists_every_method_and_loss():
     assert named["r1mp"].split()[-1] == "square" and named["glrl-none"].split()[-1] == "any"
     assert "0.25" in named["logistic"] and "-1 or +1" in named["logistic"]
     assert "none" in named["poisson"]
+    assert all("factors and offsets" in named[name] and " any" in named[name] for name in ("rankwise", "factors"))
+
+
+def test_listing_the_methods_learns_nothing(monkeypatch):
+    """Row solves of all losses would take minutes to compile."""
+
+    def work(*arrays):
+        raise AssertionError("a factor was learned")
+
+    monkeypatch.setattr(Shard, "solve_rows", work)
+    monkeypatch.setattr(Shard, "expected_loss", work)
+    assert invoke("methods").exit_code == 0
 
 
 def test_an_error_is_one_line_and_no_traceback(tmp_path):

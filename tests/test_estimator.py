@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise import MatrixCompletion, Observations, Problem, RankwiseError, SettingError, load, solve
 from rankwise._errors import NotFittedError
 from rankwise.losses import Huber, Logistic, Square
-from rankwise.solvers import GreedyPursuit
+from rankwise.model import Offsets
+from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit
 from rankwise.spectral import Lanczos
 
 ROWS, COLS = np.divmod(np.arange(12 * 9), 9)
+KINDS = {"bayes": {}, "factors": {"refine": "factors", "ridge": 1.0}, "pursuit": {"refine": "economic"}}
+every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 @pytest.fixture
@@ -50,15 +53,18 @@ def with_weights(data, weights):
 
 def same(one, other):
     parts = ("theta_", "U_", "V_")
-    return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in parts) and np.array_equal(
-        one.history_.column("value"), other.history_.column("value")
+    return (
+        all(np.array_equal(getattr(one, part), getattr(other, part)) for part in parts)
+        and np.array_equal(one.history_.column("value"), other.history_.column("value"))
+        and np.array_equal(one.model_.to_dense(), other.model_.to_dense())  # with the offsets
     )
 
 
 @pytest.mark.parametrize("form", [Observations.to_sparse, shuffled_coo, nan_array, masked, lists])
-def test_every_form_of_the_data_gives_the_same_fit(observations, form):
-    wanted = MatrixCompletion(rank=4).fit(observations)
-    found = MatrixCompletion(rank=4).fit(form(observations))
+@every_kind
+def test_every_form_of_the_data_gives_the_same_fit(observations, form, kind):
+    wanted = MatrixCompletion(rank=4, **kind).fit(observations)
+    found = MatrixCompletion(rank=4, **kind).fit(form(observations))
     assert same(found, wanted) and found.n_features_in_ == 9
 
 
@@ -73,12 +79,112 @@ def test_an_explicit_zero_is_observed():
     assert same(MatrixCompletion(rank=1).fit(sparse), MatrixCompletion(rank=1).fit([[0.0, 2.0], [3.0, np.nan]]))
 
 
-def test_a_fit_is_the_solver_s_result(observations):
-    fitted = MatrixCompletion(rank=4, dtype="float64", random_state=3).fit(observations)
-    result = solve(Problem(observations, Square(), dtype=np.float64), "eglrl", rank=4, random_state=3)
+SOLVERS = [
+    ({}, BayesSweeps()),
+    ({"method": "rankwise"}, BayesSweeps()),
+    ({"offsets": "rows", "block": 2, "pattern_prior": False}, BayesSweeps("rows", 2, pattern_prior=False)),
+    ({"refine": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
+    ({"method": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
+    ({"refine": "factors", "ridge": 0.5, "offsets": "none", "block": 1}, FactorSweeps("none", 1, ridge=0.5)),
+    ({"refine": "economic"}, "eglrl"),
+    ({"refine": "coefficients", "shrinkage": 0.5}, GreedyPursuit("coefficients", shrinkage=0.5)),
+]
+
+
+@pytest.mark.parametrize(("settings", "solver"), SOLVERS, ids=str)
+def test_a_fit_is_the_solver_s_result(observations, settings, solver):
+    fitted = MatrixCompletion(rank=4, dtype="float64", random_state=3, **settings).fit(observations)
+    result = solve(Problem(observations, Square(), dtype=np.float64), solver, rank=4, random_state=3)
     assert np.array_equal(fitted.theta_, result.model.theta) and np.array_equal(fitted.U_, result.model.U)
+    assert np.array_equal(fitted.model_.to_dense(), result.model.to_dense())
     assert fitted.history_.column("value").tolist() == result.history.column("value").tolist()
-    assert fitted.status_.reason == "rank"
+    assert str(fitted.status_) == str(result.status)
+
+
+def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
+    default, named, spelled = (
+        MatrixCompletion(**settings).fit(observations)
+        for settings in (
+            {},
+            {"method": "rankwise"},
+            {"refine": "bayes", "offsets": "both", "rank": 31, "loss": "square"},
+        )
+    )
+    assert same(default, named) and same(default, spelled)
+    assert isinstance(default.offsets_, Offsets) and default.model_.posterior is not None
+
+
+@pytest.mark.parametrize(
+    ("targets", "loss"),
+    [([1.0, -1.0, 1.0], "logistic"), ([-1.0, -1.0, -1.0], "logistic"), ([1.0, 1.0, 1.0], "square"),
+     ([1.0, -1.0, 0.0], "square"), ([1.0, 2.0, -1.0], "square")],
+)  # fmt: skip
+def test_auto_is_logistic_for_signs_and_square_for_others(targets, loss):
+    data = Observations.from_coo([0, 1, 1], [0, 0, 1], targets)
+    found, wanted = (MatrixCompletion(name, rank=1, refine="economic").fit(data) for name in ("auto", loss))
+    assert same(found, wanted) and found.model_.link == ("logit" if loss == "logistic" else "identity")
+
+
+@every_kind
+@pytest.mark.parametrize("offsets", ["none", "global", "rows", "columns", "both"])
+def test_offsets_are_of_the_asked_kind_and_part_of_every_prediction(observations, kind, offsets):
+    fitted = MatrixCompletion(rank=2, offsets=offsets, dtype="float64", **kind).fit(observations)
+    low_rank = (fitted.U_ * fitted.theta_) @ fitted.V_.T
+    if offsets == "none":
+        assert fitted.offsets_ is None or not fitted.offsets_.to_dense().any()
+    else:
+        assert fitted.offsets_.constant != 0
+        assert fitted.offsets_.rows.any() == (offsets in ("rows", "both"))
+        assert fitted.offsets_.cols.any() == (offsets in ("columns", "both"))
+        low_rank = low_rank + fitted.offsets_.to_dense()
+    np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), low_rank[ROWS, COLS], atol=1e-12)
+
+
+def test_the_offsets_of_a_pursuit_are_those_fitted_first_and_stay(observations):
+    """The rank-0 prediction is the offsets, and the pursuit is the one of a problem with these offsets."""
+    fitted = MatrixCompletion(rank=3, refine="economic", offsets="both").fit(observations)
+    problem = Problem(observations, Square(), offsets=fitted.offsets_)
+    assert np.array_equal(fitted.theta_, solve(problem, "eglrl", rank=3).model.theta)
+    np.testing.assert_allclose(fitted.model_.to_dense(0), fitted.offsets_.to_dense())
+
+
+@pytest.mark.parametrize("refine", ["economic", "coefficients", "none"])
+def test_rank_auto_of_a_pursuit_is_the_smallest_within_a_standard_error(observations, refine):
+    fitted = MatrixCompletion(refine=refine, rank="auto").fit(observations)
+    scores, path = fitted.path_.scores, fitted.path_
+    within = scores <= scores.min() + path.deviations[scores.argmin()]
+    assert path.best == path.settings[within].min() == fitted.model_.longest
+    assert same(fitted, MatrixCompletion(refine=refine, rank=path.best).fit(observations))
+
+
+def test_ridge_auto_of_the_factors_is_the_best_on_held_out_entries(observations):
+    fitted = MatrixCompletion(refine="factors", rank=2).fit(observations)
+    assert fitted.path_.best == fitted.path_.settings[fitted.path_.scores.argmin()]
+    assert np.all(np.diff(fitted.path_.settings) < 0) and len(fitted.path_.settings) > 1
+    assert same(fitted, MatrixCompletion(refine="factors", rank=2, ridge=fitted.path_.best).fit(observations))
+    assert same(fitted, MatrixCompletion(refine="factors", rank=2, ridge="auto").fit(observations))
+
+
+def test_standard_deviations_come_with_bayes_and_are_refused_without(observations):
+    fitted = MatrixCompletion(rank=3).fit(observations)
+    predicted, deviations = fitted.predict_entries(ROWS, COLS, return_std=True)
+    assert np.array_equal(predicted, fitted.predict_entries(ROWS, COLS))
+    assert deviations.shape == (108,) and np.all(deviations > 0)
+    assert np.array_equal(deviations, np.sqrt(fitted.model_.posterior.variance_at(ROWS, COLS)))
+    for kind in ("factors", "pursuit"):
+        with pytest.raises(SettingError, match="return_std"):
+            MatrixCompletion(rank=3, **KINDS[kind]).fit(observations).predict_entries([0], [0], return_std=True)
+
+
+def test_a_component_s_worth_of_entries_keeps_the_ranks_of_sweeps_in_order_of_size(observations):
+    """The model of a lower rank is the truncated one: the best approximation of the low-rank part."""
+    fitted = MatrixCompletion(rank=4, dtype="float64", **KINDS["factors"]).fit(observations)
+    offsets = fitted.offsets_.to_dense()
+    left, values, right = np.linalg.svd(fitted.model_.to_dense() - offsets)
+    np.testing.assert_allclose(fitted.theta_, values[:4], rtol=1e-9)
+    for rank in range(5):
+        truncated = (left[:, :rank] * values[:rank]) @ right[:rank]
+        np.testing.assert_allclose(fitted.model_.to_dense(rank), truncated + offsets, atol=1e-9)
 
 
 def test_parameters_can_be_read_set_cloned_and_printed():
@@ -106,7 +212,7 @@ def test_fit_changes_nothing_but_names_that_end_in_an_underscore(observations):
     after = dict(vars(estimator))
     assert {name for name in after if not name.endswith("_")} == before.keys()
     assert all(after[name] is value for name, value in before.items())
-    learned = {"model_", "theta_", "U_", "V_", "history_", "status_", "n_features_in_"}
+    learned = {"model_", "theta_", "U_", "V_", "offsets_", "history_", "status_", "n_features_in_"}
     assert learned <= after.keys() - before.keys()
 
 
@@ -135,19 +241,32 @@ def test_scikit_learn_can_tell_whether_it_is_fitted(observations):
 @pytest.mark.parametrize(
     "setting",
     [
-        {"offsets": "both"},
+        {"offsets": "sideways"},
         {"offsets": None},
+        {"refine": "economic", "offsets": "sideways"},
         {"loss": "cubic"},
         {"loss": 3},
         {"rank": 0},
         {"rank": 2.0},
+        {"rank": "many"},
+        {"refine": "economic", "rank": "many"},
         {"refine": "everything"},
-        {"ridge": -1.0},
-        {"ridge": np.nan},
-        {"ridge": "strong"},
+        {"refine": "auto"},
+        {"refine": None},
+        {"ridge": 0.5},
+        *({"refine": refine, "ridge": ridge} for refine in ("factors", "none") for ridge in (-1.0, np.nan, "strong")),
+        {"pattern_prior": "yes"},
+        {"block": 0},
+        {"refine": "factors", "ridge": 1.0, "block": 1.5},
+        {"refine": "economic", "block": 2},
+        {"shrinkage": 0.5},
+        {"refine": "factors", "ridge": 1.0, "shrinkage": "much"},
+        *({"refine": "economic", "shrinkage": share} for share in (0.0, 1.5, np.nan, "much")),
         {"method": "svd"},
-        {"oracle": "arpack"},
+        {"oracle": "lanczos"},
+        {"refine": "economic", "oracle": "arpack"},
         {"tol": -1},
+        {"max_iter": 0},
         {"time_limit": 0},
         {"dtype": "float16"},
         {"n_jobs": 0},
@@ -158,7 +277,7 @@ def test_scikit_learn_can_tell_whether_it_is_fitted(observations):
     ids=str,
 )
 def test_bad_parameters_are_refused_in_a_sentence_by_fit(observations, setting):
-    ((name, value),) = setting.items()
+    name, value = list(setting.items())[-1]
     with pytest.raises(RankwiseError) as caught:
         MatrixCompletion(**setting).fit(observations)
     message = str(caught.value)
@@ -166,20 +285,26 @@ def test_bad_parameters_are_refused_in_a_sentence_by_fit(observations, setting):
 
 
 def test_a_method_and_a_setting_it_would_override_are_not_both_taken_in_silence(observations):
-    """`method` fixes the refinement and the oracle: asking for others beside it is a contradiction."""
-    for other in ({"refine": "none"}, {"oracle": "lanczos"}):
+    """`method` fixes the refinement and all that goes with it: asking for others beside it is a contradiction."""
+    for other in ({"refine": "none"}, {"oracle": "lanczos"}, {"offsets": "both"}, {"shrinkage": 0.5}, {"block": 2}):
         with pytest.raises(SettingError):
             MatrixCompletion(method="glrl", **other).fit(observations)
 
 
-def test_random_states_of_every_kind(observations):
+def test_a_method_that_works_at_one_rank_needs_it(observations):
+    with pytest.raises(SettingError, match="method='altmin' works at one rank: give `rank`"):
+        MatrixCompletion(method="altmin").fit(observations)
+
+
+@every_kind
+def test_random_states_of_every_kind(observations, kind):
     def theta(random_state):
-        return MatrixCompletion(rank=3, random_state=random_state).fit(observations).theta_.tolist()
+        return MatrixCompletion(rank=3, random_state=random_state, **kind).fit(observations).theta_.tolist()
 
     assert theta(None) == theta(None) == theta(0) == theta(np.int64(0)) != theta(1)
-    for kind in (np.random.RandomState, np.random.default_rng):
-        assert theta(kind(5)) == theta(kind(5)) != theta(kind(6))
-        shared = kind(5)
+    for make in (np.random.RandomState, np.random.default_rng):
+        assert theta(make(5)) == theta(make(5)) != theta(make(6))
+        shared = make(5)
         assert theta(shared) != theta(shared)  # a generator moves on, as in scikit-learn
 
 
@@ -197,17 +322,12 @@ def test_refinements_and_oracles_by_name(observations, refine):
     assert np.array_equal(fitted.theta_, wanted.model.theta)
 
 
-def test_auto_is_economic_for_smooth_losses(observations):
-    auto, economic = (MatrixCompletion(rank=3, refine=refine).fit(observations) for refine in ("auto", "economic"))
-    assert same(auto, economic)
-
-
 @pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
 def test_losses_by_name_and_by_object(loss):
     data = make_observations(loss, np.random.default_rng(35), density=0.5)
-    by_object = MatrixCompletion(loss, rank=3).fit(data)
+    by_object = MatrixCompletion(loss, rank=3, refine="economic").fit(data)
     if loss == type(loss)():
-        assert same(MatrixCompletion(loss.name, rank=3).fit(data), by_object)
+        assert same(MatrixCompletion(loss.name, rank=3, refine="economic").fit(data), by_object)
     assert by_object.history_[-1].value < by_object.history_.initial_value
     for scale in ("link", "response"):
         assert np.isfinite(by_object.predict_entries(ROWS, COLS, scale=scale)).all()
@@ -223,26 +343,29 @@ def test_predicting_at_a_lower_rank_is_refitting_at_that_rank(observations, dtyp
     assert not full.predict_entries(ROWS, COLS, rank=0).any()
 
 
-def test_predictions_are_the_factors_product(observations):
-    fitted = MatrixCompletion(rank=4, dtype="float64").fit(observations)
-    X = (fitted.U_ * fitted.theta_) @ fitted.V_.T
+@every_kind
+def test_predictions_are_the_factors_product_and_the_offsets(observations, kind):
+    fitted = MatrixCompletion(rank=4, dtype="float64", **kind).fit(observations)
+    X = (fitted.U_ * fitted.theta_) @ fitted.V_.T + (0 if fitted.offsets_ is None else fitted.offsets_.to_dense())
     np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), X[ROWS, COLS], atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(fitted.U_, axis=0), 1, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(fitted.V_, axis=0), 1, atol=1e-12)
 
 
-def test_a_saved_model_predicts_the_same_bits(observations, tmp_path):
-    fitted = MatrixCompletion("huber", rank=9).fit(observations)
+@every_kind
+def test_a_saved_model_predicts_the_same_bits(observations, tmp_path, kind):
+    fitted = MatrixCompletion("square", rank=9, **kind).fit(observations)
     fitted.save(tmp_path / "model.rankwise")
     loaded = load(tmp_path / "model.rankwise")
-    for rank in (None, 0, 5):
+    for rank in (None, 0, fitted.model_.rank // 2):
         assert np.array_equal(
             loaded.predict_entries(ROWS, COLS, rank=rank), fitted.predict_entries(ROWS, COLS, rank=rank)
         )
 
 
-def test_a_fitted_estimator_can_be_pickled(observations):
-    fitted = MatrixCompletion(rank=2).fit(observations)
+@every_kind
+def test_a_fitted_estimator_can_be_pickled(observations, kind):
+    fitted = MatrixCompletion(rank=2, **kind).fit(observations)
     assert same(pickle.loads(pickle.dumps(fitted)), fitted)
 
 
@@ -261,28 +384,37 @@ def test_doubling_all_weights_doubles_the_value_and_changes_no_model(loss, refin
     np.testing.assert_allclose(twice.history_.column("sigma"), 2 * once.history_.column("sigma"), rtol=1e-7)
 
 
-def test_weights_all_one_are_no_weights(observations):
+@every_kind
+def test_weights_all_one_are_no_weights(observations, kind):
     weighted = with_weights(observations, np.ones(observations.n_observed))
-    one, other = (MatrixCompletion(rank=4, dtype="float64").fit(data) for data in (observations, weighted))
+    one, other = (MatrixCompletion(rank=4, dtype="float64", **kind).fit(data) for data in (observations, weighted))
     np.testing.assert_allclose(one.model_.to_dense(), other.model_.to_dense(), atol=1e-12)
 
 
 def test_an_entry_of_weight_zero_is_not_seen(observations):
     weights = np.ones(observations.n_observed)
     weights[::3] = 0.0
-    one = MatrixCompletion(rank=4, oracle="dense", dtype="float64").fit(with_weights(observations, weights))
-    other = MatrixCompletion(rank=4, oracle="dense", dtype="float64").fit(observations.take(weights > 0))
+    one = MatrixCompletion(rank=4, refine="economic", oracle="dense", dtype="float64").fit(
+        with_weights(observations, weights)
+    )
+    other = MatrixCompletion(rank=4, refine="economic", oracle="dense", dtype="float64").fit(
+        observations.take(weights > 0)
+    )
     np.testing.assert_allclose(one.model_.to_dense(), other.model_.to_dense(), atol=1e-8)
 
 
 def test_a_ridge_shrinks(observations):
-    norms = [np.abs(MatrixCompletion(rank=4, ridge=ridge).fit(observations).theta_).sum() for ridge in (0.0, 0.5, 5.0)]
-    assert norms[0] > norms[1] > norms[2] > 0
+    for refine in ("factors", "economic"):
+        fits = [MatrixCompletion(rank=4, refine=refine, ridge=ridge).fit(observations) for ridge in (0.0, 0.5, 2.0)]
+        norms = [np.abs(fit.theta_).sum() for fit in fits]
+        assert norms[0] > norms[1] > norms[2] > 0
 
 
-def test_early_stopping_reaches_the_solver(observations):
-    assert MatrixCompletion(rank=50, tol=0.9).fit(observations).status_.reason == "tol"
-    assert MatrixCompletion(rank=50, time_limit=1e-9).fit(observations).status_.reason == "time"
+@every_kind
+def test_early_stopping_reaches_the_solver(observations, kind):
+    assert MatrixCompletion(rank=50, tol=0.9, **kind).fit(observations).status_.reason == "tol"
+    assert MatrixCompletion(rank=50, time_limit=1e-9, **kind).fit(observations).status_.reason == "time"
+    assert len(MatrixCompletion(rank=50, max_iter=2, **kind).fit(observations).history_) == 2
 
 
 def test_labels_reach_the_predictions():

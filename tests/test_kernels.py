@@ -9,8 +9,9 @@ import numba
 import numpy as np
 import pytest
 from helpers import SMOOTH_LOSSES, random_pattern, targets_for
+from test_nonsmooth_losses import EACH_KIND
 
-from rankwise.kernels import entrywise, formulas, jit, pattern
+from rankwise.kernels import entrywise, formulas, jit, pattern, piecewise
 
 DTYPES = [np.float32, np.float64]
 SHAPES = {"wide": (7, 23), "tall": (31, 5), "single entry": (1, 1), "one row": (1, 9), "one column": (9, 1)}
@@ -112,6 +113,35 @@ def test_pull_back_is_the_adjoint_of_low_rank_at(csr):
     pattern.pull_back(csr.indptr, csr.indices, csr.values, U, V, out)
     U, V = U.astype(float), V.astype(float)
     np.testing.assert_allclose(out, 1.0 + np.einsum("ic,ij,jc->c", U, csr.dense, V), rtol=0, atol=1e-13)
+
+
+def test_offsets_at_is_a_constant_a_row_s_and_a_column_s_part_at_the_entries(csr):
+    rows, cols = (csr.rng.normal(size=size) for size in csr.shape)
+    out = np.full(csr.rows.size, np.nan, csr.dtype)
+    pattern.offsets_at(csr.indptr, csr.indices, 0.75, rows, cols, out)
+    np.testing.assert_allclose(out, (0.75 + np.add.outer(rows, cols))[csr.rows, csr.cols], **csr.tolerance)
+
+
+@pytest.mark.parametrize("width", [0, 1, 5])
+def test_gather_is_the_pattern_times_a_block(csr, width):
+    block, rows = csr.draw(csr.shape[1], width), np.full((csr.shape[0], width), np.nan, csr.dtype)
+    pattern.gather(csr.indptr, csr.indices, block, rows)
+    seen = np.zeros(csr.shape)
+    seen[csr.rows, csr.cols] = 1.0
+    np.testing.assert_allclose(rows, seen @ block.astype(float), rtol=1e-6, atol=20 * np.finfo(csr.dtype).eps)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_variance_pairs_is_the_variance_of_sums_of_products_of_independent_factors(csr, rank):
+    """``var(uv) = E u**2 E v**2 - (E u E v)**2`` for each product, and the offsets' own variances."""
+    (m, s), (n, t) = (np.abs(csr.rng.normal(size=(2, size, rank + 1))).astype(csr.dtype) for size in csr.shape)
+    rows, cols = (csr.rng.integers(0, size, 50).astype(np.uint64) for size in csr.shape)
+    out = np.full(50, np.nan)
+    pattern.variance_pairs(rows, cols, m, s, n, t, out)
+    m, s, n, t = (part.astype(float) for part in (m[rows], s[rows], n[cols], t[cols]))
+    products = ((m**2 + s) * (n**2 + t) - (m * n) ** 2)[:, :rank]
+    expected = products.sum(axis=1) + s[:, rank] + t[:, rank]
+    np.testing.assert_allclose(out, expected, rtol=1e-12 if csr.dtype == np.float64 else 1e-5)
 
 
 def padded_factors(csr, rank, width=8):
@@ -228,14 +258,14 @@ def test_entry_loops_sum_what_the_formulas_say(loss, dtype):
     w = weights.astype(float) if weighted else np.ones(x.size)
     weights = weights if weighted else None
     slopes = np.empty_like(x)
-    found = entrywise.evaluate(loss.formula, x, o, weights, slopes)
+    found = entrywise.evaluate(loss.formula, x, None, o, weights, slopes)
     value, slope, curvature = loss._at(x, o)
     np.testing.assert_allclose(found, [w @ value, (w * slope) @ (w * slope), (w * slope) @ x], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(slopes, w * slope, **close(dtype))
 
     shrink, weight = 0.75, -0.3
     value, slope, curvature = loss._at(shrink * x.astype(float) + weight * d.astype(float), o)
-    arrays = x, d, o
+    arrays = x, None, d, o
     found = entrywise.plane(loss.formula, *arrays, weights, shrink, weight)
     x, d = x.astype(float), d.astype(float)
     first, second = w * slope, w * curvature
@@ -250,8 +280,54 @@ def test_curve_is_curvature_times_direction(loss, dtype):
     x, d, o, weights = entries(loss, dtype)
     weighted = dtype == np.float64
     out = np.empty_like(x)
-    entrywise.curve(loss.formula, x, d, o, weights if weighted else None, out)
+    entrywise.curve(loss.formula, x, None, d, o, weights if weighted else None, out)
     np.testing.assert_allclose(out, (weights if weighted else 1.0) * loss.curvature(x, o) * d, **close(dtype))
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH_LOSSES, *EACH_KIND], ids=repr)
+def test_with_a_base_f_is_f_at_shifted_predictions(loss):
+    """All but the part of a slope that belongs to the low-rank prediction: the base does not move with it."""
+    x, d, o, w = entries(loss, np.float64)
+    base = np.random.default_rng(8).normal(size=x.size)
+    slopes, moved_slopes, curved, moved_curved = np.empty((4, x.size))
+    value, norm, inner = entrywise.evaluate(loss.formula, x, base, o, w, slopes)
+    moved = entrywise.evaluate(loss.formula, x + base, None, o, w, moved_slopes)
+    np.testing.assert_allclose((value, norm, inner + moved_slopes @ base), moved, rtol=1e-12)
+    np.testing.assert_allclose(slopes, moved_slopes, rtol=1e-12)
+
+    shrink, weight = 0.75, -0.3
+    shifted = shrink * x + base
+    value, slope_x, slope_d = entrywise.plane(loss.formula, x, base, d, o, w, shrink, weight)
+    found = entrywise.plane(loss.formula, shifted, None, d, o, w, 1.0, weight)
+    by_base = w * loss.slope(shifted + weight * d, o) @ base
+    np.testing.assert_allclose((value, shrink * slope_x + by_base, slope_d), found, rtol=1e-12, atol=1e-12)
+
+    if loss.smooth:
+        entrywise.curve(loss.formula, x, base, d, o, w, curved)
+        entrywise.curve(loss.formula, x + base, None, d, o, w, moved_curved)
+        np.testing.assert_allclose(curved, moved_curved, rtol=1e-12)
+        found = entrywise.plane_curve(loss.formula, x, base, d, o, w, shrink, weight)
+        second = w * loss.curvature(shifted + weight * d, o)
+        np.testing.assert_allclose(
+            found, [second @ (x * x), second @ (x * d), second @ (d * d)], rtol=1e-12, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("loss", EACH_KIND, ids=repr)
+def test_with_a_base_breakpoints_are_those_of_shifted_predictions(loss):
+    x, d, o, w = entries(loss, np.float64)
+    base = np.random.default_rng(8).normal(size=x.size)
+    (slope, binned), (moved_slope, moved_binned) = (
+        (piecewise.breakpoints(loss.formula, *where, d, o, w, 0.0, 2.0, *bins), bins)
+        for where, bins in (((x, base), np.zeros((2, 16))), ((x + base, None), np.zeros((2, 16))))
+    )
+    np.testing.assert_allclose(slope, moved_slope, rtol=1e-12)
+    np.testing.assert_allclose(binned, moved_binned, rtol=1e-12)
+    assert binned[1].sum() > 3
+    lists = [np.full((2, 99), np.nan) for _ in range(2)]
+    n, slope = piecewise.breakpoints_between(loss.formula, x, base, d, o, w, 0.0, 2.0, *lists[0])
+    assert piecewise.breakpoints_between(loss.formula, x + base, None, d, o, w, 0.0, 2.0, *lists[1]) == (n, slope)
+    np.testing.assert_allclose(*lists, rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
@@ -266,8 +342,8 @@ def test_compiled_formulas_equal_their_python_source(loss):
 def test_an_integer_weight_is_an_entry_repeated(loss):
     x, d, o, weights = entries(loss, np.float64)
     again = np.repeat(np.arange(x.size), weights.astype(int))
-    weighted = entrywise.plane(loss.formula, x, d, o, weights, 0.9, 0.2)
-    repeated = entrywise.plane(loss.formula, x[again], d[again], fixed(o[again]), None, 0.9, 0.2)
+    weighted = entrywise.plane(loss.formula, x, None, d, o, weights, 0.9, 0.2)
+    repeated = entrywise.plane(loss.formula, x[again], None, d[again], fixed(o[again]), None, 0.9, 0.2)
     np.testing.assert_allclose(weighted, repeated, rtol=1e-12, atol=1e-12)
 
 

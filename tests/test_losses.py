@@ -455,13 +455,16 @@ def test_a_nonsmooth_loss_fits_without_refinement(pinball, weights):
     assert np.all(np.diff([problem.observations.n_observed * 1e3, *values]) < 0)
 
 
-def test_matrix_completion_takes_a_nonsmooth_loss_by_default(pinball):
+# Row solves of a user's loss are compiled anew in each process, which takes their time.
+@pytest.mark.parametrize("method", [pytest.param("rankwise", marks=pytest.mark.slow), "glrl-nonsmooth"])
+def test_matrix_completion_takes_a_nonsmooth_loss(pinball, method):
     observations = observed(losses.Square())
-    fit = rw.MatrixCompletion(loss=pinball, rank=3).fit(observations)
+    fit = rw.MatrixCompletion(loss=pinball, rank=3, method=method).fit(observations)
     predicted = fit.predict_entries(observations.rows, observations.cols)
     start, end = (pinball.value(x, observations.targets).sum() for x in (0.0, predicted))
     assert end < start
-    assert fit.history_[-1].value == pytest.approx(end, rel=1e-5)
+    if method == "glrl-nonsmooth":  # the other's value is a bound, not the loss
+        assert fit.history_[-1].value == pytest.approx(end, rel=1e-5)
 
 
 @pytest.mark.parametrize("refine", ["economic", "coefficients"])

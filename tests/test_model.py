@@ -9,6 +9,7 @@ import stat
 import warnings
 import zipfile
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from helpers import make_observations
 import rankwise as rw
 from rankwise._errors import ModelFileError
 from rankwise.losses import Square
-from rankwise.model import Factors, LowRankModel, load, save
+from rankwise.model import Factors, LowRankModel, Offsets, Posterior, load, save
 
 
 def make_model(rank=3, shape=(6, 5), dtype=np.float64, **options):
@@ -26,6 +27,17 @@ def make_model(rank=3, shape=(6, 5), dtype=np.float64, **options):
     U, V = (rng.normal(size=(size, rank)).astype(dtype) for size in shape)
     path = np.tril(rng.normal(size=(rank, rank)))
     return LowRankModel(path, U / np.linalg.norm(U, axis=0), V / np.linalg.norm(V, axis=0), **options)
+
+
+def make_offsets(shape=(6, 5), dtype=np.float64):
+    rng = np.random.default_rng(7)
+    return Offsets(-0.5, *(rng.normal(size=size).astype(dtype) for size in shape))
+
+
+def make_posterior(shape=(6, 5), rank=3, dtype=np.float64):
+    rng = np.random.default_rng(8)
+    sides = (part for size in shape for part in (rng.normal(size=(size, rank + 1)), rng.random((size, rank + 1))))
+    return Posterior(*(part.astype(dtype) for part in sides), noise_variance=0.25)
 
 
 def all_pairs(shape):
@@ -53,6 +65,53 @@ def test_every_rank_of_the_path_is_its_own_truncated_product(dtype):
         np.testing.assert_allclose(model.to_dense(k), expected, rtol=0, atol=1e-6 if dtype == np.float32 else 1e-14)
         np.testing.assert_array_equal(model.coefficients(k), model.path[k - 1, :k] if k else [])
     np.testing.assert_array_equal(model.predict_entries(rows, cols), model.predict_entries(rows, cols, rank=4))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_offsets_are_part_of_every_prediction_at_every_rank(dtype):
+    plain, offsets = make_model(rank=4, dtype=dtype), make_offsets(dtype=dtype)
+    model = dataclasses.replace(plain, offsets=offsets)
+    rows, cols = map(np.array, all_pairs(model.shape))
+    added = offsets.constant + offsets.rows.astype(float)[rows] + offsets.cols.astype(float)[cols]
+    np.testing.assert_allclose(offsets.at(rows, cols), added, rtol=1e-15)
+    np.testing.assert_allclose(offsets.to_dense().ravel(), added, rtol=1e-15)
+    for k in (None, 0, 2, 4):
+        expected = plain.predict_entries(rows, cols, rank=k) + added
+        np.testing.assert_allclose(model.predict_entries(rows, cols, rank=k), expected, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(model.to_dense(k).ravel(), plain.to_dense(k).ravel() + added, rtol=0, atol=1e-14)
+
+
+def test_offsets_of_zero_add_nothing():
+    model = make_model()
+    assert np.array_equal(dataclasses.replace(model, offsets=Offsets.zero(model.shape)).to_dense(), model.to_dense())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standard_deviations_are_those_of_independent_normal_factors(dtype):
+    """Against draws of the factors themselves."""
+    posterior = make_posterior(dtype=dtype)
+    model = make_model(posterior=posterior)
+    rows, cols = map(np.array, all_pairs(model.shape))
+    predicted, deviations = model.predict_entries(rows, cols, return_std=True)
+    assert np.array_equal(predicted, model.predict_entries(rows, cols))
+    rng, n = np.random.default_rng(0), 40_000
+    u = rng.normal(posterior.row_means, np.sqrt(posterior.row_variances), (n, 6, 4)).transpose(1, 2, 0)
+    v = rng.normal(posterior.col_means, np.sqrt(posterior.col_variances), (n, 5, 4)).transpose(1, 2, 0)
+    draws = np.einsum("ikn,jkn->ijn", u[:, :3], v[:, :3]) + u[:, None, 3] + v[None, :, 3]
+    np.testing.assert_allclose(deviations, draws.std(axis=-1).ravel(), rtol=0.03)
+
+
+def test_standard_deviations_are_of_the_link_scale_at_full_rank_only():
+    model = make_model(posterior=make_posterior(), link="logit")
+    (chances, deviations), (_, linked) = (
+        model.predict_entries([0, 1], [2, 3], scale=scale, return_std=True) for scale in ("response", "link")
+    )
+    assert np.array_equal(deviations, linked) and np.all((chances > 0) & (chances < 1))
+    assert np.array_equal(model.predict_entries([0, 1], [2, 3], rank=3, return_std=True)[1], linked)
+    with pytest.raises(rw.SettingError, match="known at the full rank, 3, only; leave out `rank`"):
+        model.predict_entries([0], [0], rank=2, return_std=True)
+    with pytest.raises(rw.SettingError, match=r'Only models of refine="bayes" know .* leave out `return_std`'):
+        make_model().predict_entries([0], [0], return_std=True)
 
 
 @pytest.mark.parametrize("method", ["r1mp", "r1mp-economic", "glrl-none"])
@@ -189,18 +248,32 @@ MODELS = {
     "chosen": make_model(rank=4, chosen=2),
     "labels": make_model(row_labels=np.array(LABELS["text"]), col_labels=np.array([3, 1, 4, 15, 9])),
     "unicode": make_model(row_labels=np.array(["é", "日本", "", "a b", "\t", "z"])),
+    "offsets": make_model(offsets=make_offsets()),
+    "posterior": make_model(posterior=make_posterior(rank=5)),  # of more components than were kept
+    "all": make_model(
+        dtype=np.float32,
+        offsets=make_offsets(dtype=np.float32),
+        posterior=make_posterior(dtype=np.float32),
+        row_labels=np.array(LABELS["text"]),
+    ),
+    "rank 0 with extras": make_model(rank=0, offsets=make_offsets(), posterior=make_posterior(rank=0)),
     "floats and dates": make_model(row_labels=np.array(LABELS["floats"]), col_labels=LABELS["dates"][:5]),
 }
 
 
 def same(one, other):
     """Whether two models agree in every part, bit by bit."""
-    for field in dataclasses.fields(LowRankModel):
+    if type(one) is not type(other):
+        return False
+    for field in dataclasses.fields(one):
         a, b = getattr(one, field.name), getattr(other, field.name)
-        if isinstance(a, np.ndarray):
+        if dataclasses.is_dataclass(a):
+            if not same(a, b):
+                return False
+        elif isinstance(a, np.ndarray):
             if b is None or (a.dtype, a.shape, a.tobytes()) != (b.dtype, b.shape, b.tobytes()):
                 return False
-        elif type(a) is not type(b) or a != b:
+        elif a != b or (type(a) is not type(b) and not isinstance(a, float)):
             return False
     return True
 
@@ -220,9 +293,14 @@ def test_a_saved_model_comes_back_bit_by_bit(model, path):
 
 
 def test_same_sees_a_difference():
-    model = MODELS["labels"]
+    model = MODELS["all"]
     assert same(model, dataclasses.replace(model))
-    for change in ({"U": -model.U}, {"link": "log"}, {"row_labels": None}, {"V": model.V.astype(np.float32)}):
+    moved = dataclasses.replace(model.offsets, constant=0.0)
+    wider = dataclasses.replace(model.posterior, row_variances=2 * model.posterior.row_variances)
+    for change in (
+        *({"U": -model.U}, {"link": "log"}, {"row_labels": None}, {"V": model.V.astype(np.float64)}),
+        *({"offsets": None}, {"offsets": moved}, {"posterior": None}, {"posterior": wider}),
+    ):
         assert not same(model, dataclasses.replace(model, **change))
 
 
@@ -254,6 +332,37 @@ def test_an_estimator_saves_the_model_it_has(path):
     fit = rw.MatrixCompletion(rank=2).fit(np.eye(3))
     fit.save(path)
     assert same(load(path), fit.model_)
+
+
+def test_numpy_numbers_in_offsets_and_posterior_are_saved_as_numbers(path):
+    offsets = dataclasses.replace(make_offsets(), constant=np.float32(0.5))
+    save(
+        make_model(offsets=offsets, posterior=dataclasses.replace(make_posterior(), noise_variance=np.float32(2))), path
+    )
+    assert (load(path).offsets.constant, load(path).posterior.noise_variance) == (0.5, 2.0)
+
+
+def test_a_file_of_the_first_format_predicts_what_it_did():
+    """Written by the version before offsets."""
+    model = load(Path(__file__).parent / "fixtures" / "format-1.rankwise")
+    x = [
+        [12.208456, 6.009132, 6.009132, -4.78076],
+        [-6.009132, -9.722979, -9.722979, -6.009132],
+        [-4.78076, 6.009132, 6.009132, 12.208456],
+        [6.009132, 9.722979, 9.722979, 6.009132],
+    ]
+    np.testing.assert_allclose(model.to_dense(), x, atol=1e-6)
+    assert model.offsets is None and model.posterior is None and model.link == "logit"
+    rows, cols = np.repeat(list("abcd"), 4), np.tile(list("wxyz"), 4)
+    np.testing.assert_allclose(model.predict_entries(rows, cols), np.ravel(x), atol=1e-6)
+    chances = model.predict_entries(rows, cols, scale="response")
+    np.testing.assert_allclose(chances, 1 / (1 + np.exp(-np.ravel(x))), atol=1e-6)
+
+
+def test_a_file_of_the_first_format_is_saved_again_in_the_present_one(path):
+    model = load(Path(__file__).parent / "fixtures" / "format-1.rankwise")
+    save(model, path)
+    assert same(load(path), model)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have modes on POSIX systems only")
@@ -308,7 +417,7 @@ def test_a_missing_file_is_said_to_be_missing(path):
 
 @pytest.mark.parametrize("share", range(10))
 def test_a_truncated_file_is_refused(path, share):
-    save(MODELS["labels"], path)
+    save(MODELS["all"], path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * share // 10])
     assert "is not a rankwise model, or it is damaged" in refused(path)
@@ -321,13 +430,17 @@ def test_a_refused_file_is_closed(path):
     assert not found
 
 
-def test_a_flipped_bit_anywhere_is_refused_or_harmless(path):
-    model = make_model(rank=1, shape=(2, 2), row_labels=np.array(["a", "b"]))
+EXTRAS = {"offsets": make_offsets((2, 2)), "posterior": make_posterior((2, 2), 0, np.float32)}
+
+
+@pytest.mark.parametrize(("extras", "every"), [({}, 1), (EXTRAS, 5)], ids=["plain", "offsets and posterior"])
+def test_a_flipped_bit_anywhere_is_refused_or_harmless(path, extras, every):
+    model = make_model(rank=1, shape=(2, 2), row_labels=np.array(["a", "b"]), **extras)
     save(model, path)
     content = bytearray(path.read_bytes())
     n_refused = 0
     with files_left_open():
-        for k in range(len(content)):
+        for k in range(0, len(content), every):
             content[k] ^= 1
             path.write_bytes(content)
             content[k] ^= 1
@@ -336,14 +449,17 @@ def test_a_flipped_bit_anywhere_is_refused_or_harmless(path):
             except ModelFileError as error:
                 assert "\n" not in str(error)
                 n_refused += 1
-    assert n_refused > len(content) / 2
+    assert n_refused > len(content) / every / 2
+
+
+SOUND = make_model(offsets=make_offsets(), posterior=make_posterior())
 
 
 @pytest.fixture(scope="session")
 def true_parts(tmp_path_factory):
     """The arrays of a sound model file, and the description in it."""
     path = tmp_path_factory.mktemp("model") / "m.rankwise"
-    save(MODELS["float64"], path)
+    save(SOUND, path)
     with np.load(path) as file:
         arrays = dict(file)
     return arrays, json.loads(arrays.pop("about").tobytes())
@@ -364,7 +480,7 @@ def write(path, arrays, described):
 
 def test_the_files_of_these_tests_are_sound_before_they_are_spoilt(path, true_parts):
     write(path, *true_parts)
-    assert same(load(path), MODELS["float64"])
+    assert same(load(path), SOUND)
 
 
 def zipped(name, content):
@@ -401,11 +517,11 @@ def test_a_folder_is_refused(tmp_path):
     assert "is not a rankwise model" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("version", [2, 99])
+@pytest.mark.parametrize("version", [3, 99])
 def test_a_later_format_asks_for_an_update(path, true_parts, version):
     arrays, described = true_parts
     write(path, arrays, described | {"version": version})
-    sentence = f"has format {version}; this version of rankwise reads up to 1. Update rankwise."
+    sentence = f"has format {version}; this version of rankwise reads up to 2. Update rankwise."
     assert refused(path).endswith(sentence)
 
 
@@ -419,6 +535,14 @@ DESCRIBED = {
     "link is a list": {"link": ["log"]},
     "chosen beyond the path": {"chosen": 4},
     "chosen is a fraction": {"chosen": 1.5},
+    "no constant for the offsets": {"constant": LEFT_OUT},
+    "no noise for the posterior": {"noise_variance": LEFT_OUT},
+    "a constant in words": {"constant": "much"},
+    "a constant that is none": {"constant": None},
+    "an infinite constant": {"constant": float("inf")},
+    "a noise in words": {"noise_variance": "loud"},
+    "a noise that is no number": {"noise_variance": float("nan")},
+    "a negative noise": {"noise_variance": -1.0},
     "a list": [1, 2],
     "a number": 3,
     "not json": b"{format",
@@ -433,7 +557,7 @@ def test_a_file_that_does_not_describe_a_model_is_refused(path, true_parts, chan
     refused(path)
 
 
-U, V, PATH = MODELS["float64"].U, MODELS["float64"].V, MODELS["float64"].path
+U, V, PATH, OFFSETS, POSTERIOR = SOUND.U, SOUND.V, SOUND.path, SOUND.offsets, SOUND.posterior
 SPOILT = {
     "no U": {"U": LEFT_OUT},
     "no V": {"V": LEFT_OUT},
@@ -458,6 +582,31 @@ SPOILT = {
     "fewer row labels": {"row_labels": np.arange(5)},
     "more column labels": {"col_labels": np.arange(6)},
     "labels in two dimensions": {"row_labels": np.ones((6, 1))},
+    "no row offsets": {"offsets_rows": LEFT_OUT},
+    "fewer row offsets": {"offsets_rows": OFFSETS.rows[:-1]},
+    "more column offsets": {"offsets_cols": np.r_[OFFSETS.cols, 0.0]},
+    "offsets exchanged": {"offsets_rows": OFFSETS.cols, "offsets_cols": OFFSETS.rows},
+    "offsets in two dimensions": {"offsets_rows": OFFSETS.rows[:, None]},
+    "nan in the offsets": {"offsets_cols": OFFSETS.cols * np.nan},
+    "offsets in words": {"offsets_rows": OFFSETS.rows.astype(str)},
+    "offsets in whole numbers": {"offsets_rows": np.zeros(6, int)},
+    "no means": {"posterior_row_means": LEFT_OUT},
+    "no variances": {"posterior_col_variances": LEFT_OUT},
+    "means are a vector": {"posterior_row_means": POSTERIOR.row_means[:, 0]},
+    "fewer rows in the means": {"posterior_row_means": POSTERIOR.row_means[:-1]},
+    "fewer variances than means": {"posterior_row_variances": POSTERIOR.row_variances[:, :-1]},
+    "sides of different width": {
+        "posterior_col_means": POSTERIOR.col_means[:, :-1],
+        "posterior_col_variances": POSTERIOR.col_variances[:, :-1],
+    },
+    "a posterior of nothing": {
+        f"posterior_{side}_{part}": np.zeros((size, 0))
+        for side, size in (("row", 6), ("col", 5))
+        for part in ("means", "variances")
+    },
+    "a negative variance": {"posterior_row_variances": -POSTERIOR.row_variances},
+    "infinity in the means": {"posterior_col_means": POSTERIOR.col_means + np.inf},
+    "means in words": {"posterior_col_means": POSTERIOR.col_means.astype(str)},
 }
 
 
@@ -483,7 +632,7 @@ def test_the_bomb_goes_off_when_unpickled(tmp_path):
     assert (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("part", ["U", "row_labels", "about", "extra"])
+@pytest.mark.parametrize("part", ["U", "row_labels", "about", "offsets_rows", "posterior_row_means", "extra"])
 def test_a_pickle_in_a_file_never_runs(path, tmp_path, true_parts, part):
     arrays, described = true_parts
     bomb = np.array([Bomb(tmp_path / "ran")], object)

@@ -167,7 +167,7 @@ def tilted():
 
 def test_a_users_nonsmooth_loss_goes_through_matrix_completion_to_the_nonsmooth_pursuit(tilted):
     observations = make_observations(Absolute(), np.random.default_rng(4))
-    fit = rw.MatrixCompletion(tilted, rank=6, dtype="float64").fit(observations)
+    fit = rw.MatrixCompletion(tilted, rank=6, method="glrl-nonsmooth", dtype="float64").fit(observations)
     run = solve(rw.Problem(observations, tilted, dtype="float64"), NonsmoothPursuit(), rank=6)
     predicted = fit.predict_entries(observations.rows, observations.cols)
     value = tilted.value(predicted, observations.targets).sum()
@@ -206,7 +206,7 @@ def test_a_smooth_only_option_is_refused_by_name_before_any_work_with_what_to_us
     loss = loss or tilted
     observations = make_observations(loss, np.random.default_rng(5))
     with pytest.raises(rw.LossError) as refusal:
-        rw.MatrixCompletion(loss, **option).fit(observations)
+        rw.MatrixCompletion(loss, rank=3, **option).fit(observations)
     ((name, asked),) = option.items()
     refused, _, advice = str(refusal.value).partition(" use ")
     assert f'{name}="{asked}"' in refused and repr(loss) in refused

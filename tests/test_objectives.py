@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from helpers import SMOOTH_LOSSES, make_observations
-from reference import Dense, matrix_of, random_point, unit
+from reference import Dense, matrix_of, random_point, slopes_of, unit
+from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import aslinearoperator
+from test_nonsmooth_losses import EACH_KIND
 
 from rankwise import DataError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
 from rankwise.losses import Logistic, Poisson, Square
-from rankwise.model import Factors
+from rankwise.model import Factors, Offsets
 from rankwise.objectives.multitask import LeastSquares
 from rankwise.solvers import GreedyPursuit
 
@@ -97,6 +99,150 @@ def test_a_direction_aimed_at_earlier_is_not_mistaken_for_the_current_one(betwee
         problem.along(v @ np.ones((v.size, u.size)), v)
     problem.add(1.0, 3.0, u, v)
     assert problem.value() == pytest.approx(f.value(matrix_of(problem.point)), rel=1e-12)
+
+
+def make_offsets(shape, seed=3):
+    rng = np.random.default_rng(seed)
+    return Offsets(0.4, *(rng.normal(size=size) for size in shape))
+
+
+def with_offsets(loss, ridge=0.0, seed=17):
+    """An objective with offsets, its dense twin, and the generator that made them."""
+    rng = np.random.default_rng(seed)
+    observations = make_observations(loss, rng, weights=True)  # weighted only: each way costs a second of compiling
+    offsets = make_offsets(observations.shape)
+    problem = Problem(observations, loss, dtype=np.float64, offsets=offsets)
+    return Ridged(problem, ridge) if ridge else problem, Dense(observations, loss, ridge, offsets.to_dense()), rng
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH_LOSSES, *EACH_KIND], ids=repr)
+@pytest.mark.parametrize("ridge", [0.0, 0.6])
+def test_offsets_are_added_to_x_through_every_move(loss, ridge):
+    """The ridge is on X alone."""
+    objective, f, rng = with_offsets(loss, ridge)
+    for _ in mixed_moves(objective, rng):
+        X = matrix_of(objective.point)
+        G, gradient = f.gradient(X), objective.gradient()
+        tolerance = 1e-11 * (1 + np.linalg.norm(G))
+        assert objective.value() == pytest.approx(f.value(X), rel=1e-11, abs=tolerance)
+        np.testing.assert_allclose(gradient @ np.eye(G.shape[1]), G, atol=tolerance)
+        assert gradient.norm == pytest.approx(np.linalg.norm(G), rel=1e-11)
+        assert gradient.inner == pytest.approx(np.sum(G * X), rel=1e-11, abs=tolerance)
+        u, v, c = *(unit(rng, size) for size in f.shape), np.array([0.6, -0.4])
+        value, slopes = objective.along(u, v)(c)
+        Y = c[0] * X + c[1] * np.outer(u, v)
+        assert value == pytest.approx(f.value(Y), rel=1e-11, abs=tolerance)
+        np.testing.assert_allclose(slopes, [np.sum(f.gradient(Y) * D) for D in (X, np.outer(u, v))], atol=tolerance)
+
+
+@every_loss
+def test_with_offsets_plane_and_terms_are_f_and_its_derivatives(loss):
+    objective, f, rng = with_offsets(loss)
+    X = random_point(objective, rng)
+    u, v = (unit(rng, size) for size in f.shape)
+    U, V = objective.point.U.copy(), objective.point.V.copy()
+    restrictions = (
+        (objective.along(u, v), lambda c: f.value(c[0] * X + c[1] * np.outer(u, v)), np.array([0.7, -1.3])),
+        (objective.along_terms(), lambda c: f.value((U * c) @ V.T), rng.normal(size=3)),
+    )
+    for phi, value_at, c in restrictions:
+        value, gradient = phi(c)
+        scale = 1 + np.abs(gradient).max()
+        assert value == pytest.approx(value_at(c), rel=1e-11)
+        np.testing.assert_allclose(gradient, slopes_of(value_at, c), atol=1e-6 * scale, rtol=1e-5)
+        direction = rng.normal(size=c.size)
+        curved = direction @ slopes_of(lambda c, phi=phi: phi(c)[1], c)
+        np.testing.assert_allclose(phi.curve(c, direction), curved, atol=2e-5 * scale, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", EACH_KIND, ids=repr)
+@pytest.mark.parametrize("ridge", [0.0, 0.6])
+def test_with_offsets_the_best_weight_is_the_best(loss, ridge):
+    objective, f, rng = with_offsets(loss, ridge)
+    X, found = random_point(objective, rng), []
+    for _ in range(6):
+        u, v = (unit(rng, size) for size in f.shape)
+        eta, D = objective.along(u, v).best_weight(), np.outer(u, v)
+
+        def along(eta, D=D):
+            return f.value(X + eta * D)
+
+        least = minimize_scalar(along, bounds=(0, 2 * eta + 1), options={"xatol": 1e-12, "maxiter": 500}).fun
+        assert along(eta) <= min(least, along(0.0)) * (1 + 1e-9)
+        found.append(eta)
+    assert max(found) > 0
+
+
+def test_resetting_goes_back_to_the_given_offsets():
+    """Whatever was placed in between, and whether or not the shards have followed there."""
+    for given in (None, make_offsets((12, 9))):
+        data = make_observations(Square(), np.random.default_rng(18))
+        f = Dense(data, Square(), base=0.0 if given is None else given.to_dense())
+        problem = Problem(data, Square(), dtype=np.float64, offsets=given)
+        U, V = (np.random.default_rng(0).normal(size=(size, 2)) for size in problem.shape)
+        for others, seen in ((make_offsets((12, 9), 4), True), (None, True), (given, False), (None, False)):
+            problem.place(make_offsets((12, 9), 5), U, V)
+            problem.value()
+            problem.place(others, U, V)
+            if seen:
+                problem.value()
+            problem.reset()
+            assert problem.offsets is given and problem.point.rank == 0
+            assert problem.value() == pytest.approx(f.value(np.zeros(f.shape)), rel=1e-12)
+
+
+@pytest.mark.parametrize("then", ["value", "gradient", "along", "along_terms", "add", "replace", "move"])
+@pytest.mark.parametrize("offsets", [None, make_offsets((12, 9))], ids=["none", "some"])
+def test_placing_is_moving_and_shifting(then, offsets):
+    """`place` lets the shards follow later; whatever is asked for next must not see where they were."""
+    loss = Logistic()
+    data = make_observations(loss, np.random.default_rng(19))
+    rng = np.random.default_rng(0)
+    U, V = (rng.normal(size=(size, 2)) for size in data.shape)
+    u, v, theta = *(unit(rng, size) for size in data.shape), np.array([0.3, -0.8])
+    found = []
+    for placed in (True, False):
+        problem = Problem(data, loss, dtype=np.float64, offsets=None if placed else offsets)
+        random_point(problem, np.random.default_rng(1))
+        if placed:
+            problem.place(offsets, U, V)
+        else:
+            problem.move(np.ones(2), U, V)
+        asked = {
+            "value": lambda p: p.value(),
+            "gradient": lambda p: p.gradient() @ v,
+            "along": lambda p: p.along(u, v)(np.array([0.5, 2.0]))[1],
+            "along_terms": lambda p: p.along_terms()(theta)[1],
+            "add": lambda p: p.add(0.5, 2.0, u, v),
+            "replace": lambda p: p.replace(theta),
+            "move": lambda p: p.move(theta, 2 * U, V),
+        }[then](problem)
+        found.append((np.asarray(0.0 if asked is None else asked), problem.value(), matrix_of(problem.point)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    base = 0.0 if offsets is None else offsets.to_dense()
+    assert found[0][1] == pytest.approx(Dense(data, loss, base=base).value(found[0][2]), rel=1e-12)
+
+
+@every_dtype
+def test_a_pursuit_around_offsets_is_the_pursuit_of_what_they_leave(dtype):
+    """For the square loss an offset can as well be taken from the target."""
+    data = make_observations(Square(), np.random.default_rng(20), (30, 20))
+    offsets = make_offsets(data.shape)
+    left = data.targets - offsets.at(data.rows, data.cols)
+    rest = Observations.from_coo(data.rows, data.cols, left, data.shape)
+    around = solve(Problem(data, Square(), dtype=dtype, offsets=offsets), "glrl", rank=5, held_out=data)
+    plain = solve(Problem(rest, Square(), dtype=dtype), "glrl", rank=5, held_out=rest)
+    tolerance = 1e-9 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(around.model.to_dense(), plain.model.to_dense() + offsets.to_dense(), atol=tolerance)
+    for column in ("value", "score"):
+        np.testing.assert_allclose(around.history.column(column), plain.history.column(column), rtol=tolerance)
+    assert around.model.offsets is offsets
+
+
+def test_offsets_of_another_shape_are_refused():
+    with pytest.raises(DataError, match=r"offsets are for 9 x 12, not for \(12, 9\)"):
+        Problem(make_observations(Square(), np.random.default_rng(0)), Square(), offsets=make_offsets((9, 12)))
 
 
 @every_weighting

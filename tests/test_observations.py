@@ -435,6 +435,23 @@ def test_take_keeps_the_chosen_entries_and_everything_else_as_it_was(dense, rng,
         assert not weighted or np.array_equal(part.weights, np.abs(part.targets))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_transposing_exchanges_rows_and_columns_and_twice_is_the_identity(dense, rng, weighted):
+    given = Observations.from_dense(dense)
+    weights = rng.random(given.n_observed) if weighted else None
+    labels = [f"row {i}" for i in range(given.shape[0])], np.arange(given.shape[1]) * 7
+    given = Observations.from_coo(given.rows, given.cols, given.targets, given.shape, weights=weights, labels=labels)
+    turned = given.transposed()
+    assert turned.shape == given.shape[::-1]
+    assert np.array_equal(turned.to_sparse().toarray(), given.to_sparse().toarray().T)
+    assert np.array_equal(turned.row_labels, given.col_labels) and np.array_equal(turned.col_labels, given.row_labels)
+    again = turned.transposed()
+    assert again.shape == given.shape
+    for part in ("indptr", "indices", "targets", "weights", "row_labels", "col_labels"):
+        one, other = getattr(given, part), getattr(again, part)
+        assert (one is None and other is None) or (np.array_equal(one, other) and one.dtype == other.dtype)
+
+
 def test_take_refuses_a_mask_of_another_length(dense):
     with pytest.raises((rw.DataError, IndexError)):
         Observations.from_dense(dense).take(np.array([True, False]))

@@ -83,7 +83,7 @@ def test_admm_and_wiberg_see_through_outliers():
     run = solve(Problem(array, "l1", dtype="float64"), ADMM(), rank=10, tol=1e-8, max_iter=2000)
     assert error(run.model, truth) < 1e-3
     truth, array = planted((40, 30), 2, 0.8, outliers=0.1)  # large enough that a local minimum is not in the way
-    run = solve(Problem(array, "l1", dtype="float64"), Wiberg(), rank=2, tol=1e-6)
+    run = solve(Problem(array, "l1", dtype="float64"), Wiberg(), rank=2, tol=1e-8)
     values = run.history.column("value")
     assert np.all(np.diff(values) <= 0) and error(run.model, truth) < 1e-3
 

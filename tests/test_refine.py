@@ -338,6 +338,85 @@ def test_looking_where_rates_overflow_is_quiet_on_several_shards():
     assert value == np.inf and not np.isfinite(gradient).all()
 
 
+@every_loss
+@every_ridge
+@pytest.mark.parametrize("share", [0.1, 0.7])
+@pytest.mark.parametrize("kind", [NoRefinement, Economic, Coefficients])
+def test_a_share_of_a_step_lands_that_far_between_before_and_after(loss, ridge, share, kind):
+    objective, f, X = objective_of(loss, ridge=ridge)
+    u, sigma, v = top_pair(f.gradient(X))
+    weight, _ = first_weight(objective, u, sigma, v)
+    kind()(objective, u, v, weight)
+    full = matrix_of(objective.point)
+    objective, _, _ = objective_of(loss, ridge=ridge)
+    kind(shrinkage=share)(objective, u, v, weight)
+    np.testing.assert_allclose(matrix_of(objective.point), X + share * (full - X), atol=1e-12 * np.abs(full).max())
+    assert objective.value() == pytest.approx(f.value(matrix_of(objective.point)), rel=1e-10)
+
+
+def unshrunk(name, objective, u, v, weight):
+    """The paper's refinements, before there was a share: all of the step."""
+    if name == "none":
+        return objective.add(1.0, weight, u, v)
+    if name == "coefficients":
+        objective.add(1.0, weight, u, v)
+        phi, start, scale, max_iter = objective.along_terms(), objective.point.theta.copy(), abs(weight), 1
+        scale = np.full_like(start, scale)
+    else:
+        phi, start, max_iter = objective.along(u, v), np.array([1.0, weight]), 5
+        scale = np.array([1.0 if objective.point.rank else 0.0, abs(weight)])
+    found = solve_quadratic(phi, start) if objective.quadratic else minimise(phi, start, scale, max_iter)
+    return objective.add(*found[0], u, v) if name == "economic" else objective.replace(found[0])
+
+
+@every_loss
+@every_ridge
+@pytest.mark.parametrize("name", refine.BY_NAME)
+def test_a_share_of_one_is_the_step_of_the_paper_bit_for_bit(loss, ridge, name):
+    twin, _, _ = objective_of(loss, ridge=ridge)
+    objective, _, _ = objective_of(loss, ridge=ridge)
+    for seed in range(4):
+        u, v = (unit(np.random.default_rng(seed), size) for size in objective.shape)
+        unshrunk(name, twin, u, v, 0.3)
+        refine.get(name, 1.0)(objective, u, v, 0.3)
+        assert objective.point.theta.tobytes() == twin.point.theta.tobytes()
+        assert objective.value() == twin.value()
+
+
+@pytest.mark.parametrize("name", refine.BY_NAME)
+def test_a_pursuit_shrinks_its_named_refinement_and_still_descends(name):
+    observations = make_observations(Logistic(), np.random.default_rng(9), (30, 20))
+    runs = [
+        solve(Problem(observations, Logistic(), dtype=np.float64), solver, rank=6)
+        for solver in (
+            GreedyPursuit(name, shrinkage=0.3),
+            GreedyPursuit(refine.BY_NAME[name](shrinkage=0.3)),
+            GreedyPursuit(name, shrinkage=1.0),
+            GreedyPursuit(name),
+        )
+    ]
+    shrunk, by_object, whole, default = (run.history.column("value") for run in runs)
+    assert np.array_equal(shrunk, by_object) and np.array_equal(whole, default)
+    assert np.all(np.diff(np.r_[runs[0].history.initial_value, shrunk]) < 0) and shrunk[-1] > whole[-1]
+
+
+@pytest.mark.parametrize("share", [0, 0.0, -0.5, 1.0001, np.nan, np.inf, True, None, "half"], ids=repr)
+def test_shares_that_are_none_are_refused(share):
+    for make in (
+        NoRefinement,
+        Economic,
+        Coefficients,
+        lambda shrinkage: GreedyPursuit("economic", shrinkage=shrinkage),
+    ):
+        with pytest.raises(SettingError, match="`shrinkage` must be above 0 and at most 1, got"):
+            make(shrinkage=share)
+
+
+def test_a_share_beside_a_refinement_object_is_not_ignored():
+    with pytest.raises(SettingError, match=r"give 0\.5 to the refinement itself"):
+        GreedyPursuit(Economic(), shrinkage=0.5)
+
+
 def test_names_give_refinements_and_objects_pass_through():
     assert {name: refine.get(name) for name in refine.BY_NAME} == {
         "none": NoRefinement(),

@@ -6,10 +6,10 @@ from helpers import make_observations
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise import MatrixCompletion, Observations, Problem, Ridged, RobustFactorization
+from rankwise import MatrixCompletion, Observations, Problem, Ridged, RobustFactorization, losses
 from rankwise._errors import NotFittedError
 from rankwise.losses import Absolute, EpsilonInsensitive, Huber, Quantile
-from rankwise.solvers import GreedyPursuit, NonsmoothPursuit, solve
+from rankwise.solvers import GreedyPursuit, NonsmoothPursuit, fit_offsets, solve
 
 NONSMOOTH = ["l1", "quantile", "epsilon-insensitive", Absolute(), Quantile(0.9), EpsilonInsensitive(0.5)]
 ROBUST = [*NONSMOOTH, "huber", Huber(0.3)]
@@ -55,8 +55,29 @@ def test_settings_reach_the_solver(loss, settings, solver, observations):
 
 @pytest.mark.parametrize("loss", ROBUST, ids=repr)
 def test_it_is_matrix_completion_with_the_same_loss(loss, observations):
-    robust, general = (kind(loss, rank=4).fit(observations) for kind in (RobustFactorization, MatrixCompletion))
+    robust = RobustFactorization(loss, rank=4).fit(observations)
+    method = "eglrl" if losses.get(loss).smooth else "glrl-nonsmooth"
+    general = MatrixCompletion(loss, rank=4, method=method).fit(observations)
     assert bits(robust.model_) == bits(general.model_)
+
+
+@pytest.mark.parametrize("loss", ["l1", "huber"])
+@pytest.mark.parametrize("offsets", ["global", "rows", "columns", "both"])
+def test_offsets_are_fitted_first_and_left_alone(loss, offsets, observations):
+    fit = RobustFactorization(loss, rank=4, offsets=offsets).fit(observations)
+    wanted = fit_offsets(Problem(observations, loss), offsets)
+    assert np.array_equal(fit.offsets_.to_dense(), wanted.to_dense())
+    problem = Problem(observations, loss, offsets=wanted)
+    solver = GreedyPursuit("economic") if problem.smooth else NonsmoothPursuit()
+    assert bits(fit.model_) == bits(solve(problem, solver, rank=4).model)
+    assert (wanted.rows.any(), wanted.cols.any()) == (offsets in ("rows", "both"), offsets in ("columns", "both"))
+
+
+@pytest.mark.parametrize("loss", ["l1", "huber"])
+def test_rank_auto_is_chosen_on_held_out_entries(loss, observations):
+    fit = RobustFactorization(loss, rank="auto").fit(observations)
+    assert bits(fit.model_) == bits(RobustFactorization(loss, rank=fit.path_.best).fit(observations).model_)
+    assert fit.path_.scores.size == fit.path_.settings.size and fit.path_.best in fit.path_.settings
 
 
 @pytest.mark.parametrize(
@@ -74,7 +95,7 @@ def test_losses_that_are_not_robust_are_refused_by_name(loss, observations):
     ("setting", "error"),
     [
         ({"loss": "median"}, rw.LossError),
-        ({"offsets": "both"}, rw.SettingError),
+        ({"offsets": "sideways"}, rw.SettingError),
         ({"step": "newton"}, rw.SettingError),
         ({"shrinkage": 0.0}, rw.SettingError),
         ({"ridge": -1.0}, rw.SettingError),

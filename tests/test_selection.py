@@ -5,9 +5,12 @@ import pytest
 import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
-from rankwise import DataError, Observations, SettingError, selection
+from rankwise import DataError, Observations, Problem, SettingError, selection, solve
+from rankwise.losses import Square
+from rankwise.selection import paths
+from rankwise.solvers import FactorSweeps
 
-NO_METRICS = ("best_methods", "folds", "split_entries")
+NO_METRICS = ("Choice", "best_methods", "choose_rank", "choose_ridge", "folds", "split_entries")
 METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in NO_METRICS}
 SIGN_METRICS = ("auc", "macro_f1", "sign_accuracy")
 
@@ -226,3 +229,54 @@ def test_folds_refuse_a_number_that_cannot_be(n_folds):
 def test_a_seed_must_be_a_number(seed):
     with pytest.raises(SettingError, match="random_state"):
         selection.split_entries(observed(), 0.1, seed)
+
+
+# Ranks and ridges.
+
+
+def planted(noise=0.3, seed=5, shape=(60, 40)):
+    rng = np.random.default_rng(seed)
+    truth = sum(np.outer(rng.normal(size=shape[0]), rng.normal(size=shape[1])) for _ in range(2))
+    seen = rng.random(shape) < 0.6
+    return Observations.from_dense(np.where(seen, truth + noise * rng.normal(size=shape), np.nan))
+
+
+def square(observations):
+    return Problem(observations, Square(), dtype=np.float64)
+
+
+@pytest.mark.parametrize("method", ["glrl", "eglrl"])
+def test_the_chosen_rank_is_the_smallest_within_a_standard_error_of_the_least_validation_loss(method):
+    data = planted()
+    choice = selection.choose_rank(data, square, method, longest=30, loss=Square(), random_state=3)
+    train, held_out = selection.split_entries(data, paths.HELD_OUT, 3)
+    model = solve(square(train), method, rank=int(choice.settings[-1]), random_state=3).model
+    for rank, score, deviation in zip(choice.settings, choice.scores, choice.deviations, strict=True):
+        losses = 0.5 * (model.at(held_out.rows, held_out.cols, int(rank)) - held_out.targets) ** 2
+        assert score == pytest.approx(losses.mean(), rel=1e-9)
+        assert deviation == pytest.approx(losses.std() / np.sqrt(losses.size), rel=1e-9)
+    least = choice.scores.argmin()
+    within = choice.scores <= choice.scores[least] + choice.deviations[least]
+    assert choice.best == choice.settings[within].min() and isinstance(choice.best, int)
+    assert choice.settings.tolist() == list(range(1, choice.settings.size + 1))
+    assert choice.settings.size - 1 - least <= paths.PATIENCE
+    assert choice.to_dict()["scores"] == choice.scores.tolist()
+
+
+def test_a_planted_rank_is_chosen():
+    assert selection.choose_rank(planted(), square, "glrl", longest=30, loss=Square()).best in (2, 3)
+
+
+def test_the_chosen_ridge_is_the_best_of_those_tried_and_the_path_ends_where_the_loss_rises():
+    data, ridges = planted(noise=1.0), [64.0, 16.0, 4.0, 1.0, 0.25, 1 / 16, 1 / 64]
+    choice = selection.choose_ridge(
+        data, square, lambda ridge: FactorSweeps(ridge=ridge), ridges=ridges, rank=4, loss=Square()
+    )
+    train, held_out = selection.split_entries(data, paths.HELD_OUT, 0)
+    assert choice.settings.tolist() == ridges[: choice.settings.size]
+    for ridge, score in zip(choice.settings, choice.scores, strict=True):
+        model = solve(square(train), FactorSweeps(ridge=float(ridge)), rank=4).model
+        losses = 0.5 * (model.at(held_out.rows, held_out.cols) - held_out.targets) ** 2
+        assert score == pytest.approx(losses.mean(), rel=1e-9)
+    assert choice.best == choice.settings[choice.scores.argmin()] < 64.0
+    assert np.all(np.diff(choice.scores[:-1]) <= 0)

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import pattern
+from ..kernels.rows import Given, Prior
 from ..losses import Loss
+from ..model import Offsets
 from ..observations import Observations
 from .buffers import Buffers
 
@@ -34,11 +36,12 @@ class Shard:
         self.predicted = np.zeros(hi - lo, dtype)
         self.slopes = np.empty(hi - lo, dtype)
         self.direction = np.zeros(hi - lo, dtype)
+        self.base: Array | None = None
         self.step = 0
 
     def evaluate(self) -> Array:
         """Refresh the slopes; value, squared norm of the slopes, inner product of slopes and prediction. Join: sum."""
-        found = self.loss.evaluate(self.formula, self.predicted, self.targets, self.weights, self.slopes)
+        found = self.loss.evaluate(self.formula, self.predicted, self.base, self.targets, self.weights, self.slopes)
         return np.array(found)
 
     def product(self, v: Array) -> Array:
@@ -75,18 +78,18 @@ class Shard:
 
     def plane(self, shrink: float, weight: float) -> Array:
         """Value and first derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
-        arrays = self.predicted, self.direction, self.targets, self.weights
+        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
         return np.array(self.loss.plane(self.formula, *arrays, float(shrink), float(weight)))
 
     def plane_curve(self, shrink: float, weight: float) -> Array:
         """Second derivatives of f(shrink X + weight D). Join: sum."""
-        arrays = self.predicted, self.direction, self.targets, self.weights
+        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
         return np.array(self.loss.plane_curve(self.formula, *arrays, float(shrink), float(weight)))
 
     def breakpoints(self, lo: float, hi: float, n_bins: int) -> Array:
         """Slope of f(X + eta D) just above eta = lo, then jumps and counts in bins of (lo, hi]. Join: sum."""
         found = np.zeros((2, n_bins))
-        arrays = self.predicted, self.direction, self.targets, self.weights
+        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
         slope = self.loss.breakpoints(self.formula, *arrays, float(lo), float(hi), *found)
         return np.concatenate(([slope], found.ravel()))
 
@@ -96,7 +99,7 @@ class Shard:
         The first is at lo itself and holds the slope there, so that no kink is counted twice or lost to rounding.
         """
         found = np.empty((2, most + 1))
-        arrays = self.predicted, self.direction, self.targets, self.weights
+        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
         n, slope = self.loss.breakpoints_between(self.formula, *arrays, float(lo), float(hi), *found[:, 1:])
         found[:, 0] = lo, slope
         return found[:, : int(n) + 1].T
@@ -121,16 +124,54 @@ class Shard:
     def terms(self, theta: Array, U: Array, V: Array) -> Array:
         """Value and gradient in theta of f(U diag(theta) V.T). Join: sum. Uses `direction` and `slopes` as scratch."""
         self._low_rank(theta, U, V, self.direction)
-        found = self.loss.evaluate(self.formula, self.direction, self.targets, self.weights, self.slopes)
+        found = self.loss.evaluate(self.formula, self.direction, self.base, self.targets, self.weights, self.slopes)
         return np.concatenate(([found[0]], self._pull_back(U, V)))
 
     def curve_terms(self, theta: Array, direction: Array, U: Array, V: Array) -> Array:
         """Hessian in theta of f(U diag(theta) V.T), times `direction`. Join: sum. Scratch as `terms`, twice."""
         self._low_rank(theta, U, V, self.slopes)
         self._low_rank(direction, U, V, self.direction)
-        arrays = self.slopes, self.direction, self.targets, self.weights
+        arrays = self.slopes, self.base, self.direction, self.targets, self.weights
         self.loss.curve(self.formula, *arrays, self.slopes)
         return self._pull_back(U, V)
+
+    def shift(self, offsets: Offsets | None) -> None:
+        """What is added to X at every entry from now on. Join: stay."""
+        if offsets is None:
+            self.base = None
+            return
+        if self.base is None:
+            self.base = np.empty(self.indices.size, self.predicted.dtype)
+        rows, cols = (np.ascontiguousarray(side, np.float64) for side in (offsets.rows, offsets.cols))
+        pattern.offsets_at(
+            self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
+        )
+
+    def gather(self, block: Array) -> Array:
+        """Sums of the rows of `block` over every row's columns. Join: concatenate."""
+        rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
+        pattern.gather(self.indptr, self.indices, block, rows)
+        return rows
+
+    def solve_rows(
+        self, given: Given, prior: Prior, scale: float, learned: bool, means: Array, variances: Array
+    ) -> tuple[Array, Array]:
+        """Better means and variances of the rows, in that order on axis 1. Join: concatenate.
+
+        And the expected loss there, and the steps that were halved. Join: sum.
+        """
+        mine = slice(self.start, self.stop)
+        found = means[mine].copy(), variances[mine].copy()
+        prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
+        arrays = self.indptr, self.indices, self.targets, self.weights
+        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, float(scale), learned, *found)
+        return np.stack(found, axis=1), np.array(sums)
+
+    def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
+        """Sum of the expected losses. Join: sum."""
+        mine = slice(self.start, self.stop)
+        arrays = self.indptr, self.indices, self.targets, self.weights
+        return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
 
     def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
         pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, out)

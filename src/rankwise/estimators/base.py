@@ -7,24 +7,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, save
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
-from ..solvers import solve
+from ..selection import choose_rank
+from ..solvers import fit_offsets, solve
 
-OFFSETS = ("none",)
+OFFSETS = ("none", "global", "rows", "columns", "both")
+LONGEST = 100  # the largest rank that rank="auto" tries
 
 
 class LowRankEstimator(BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
-    rank: int
-    offsets: str
-    ridge: float
+    rank: int | str
     tol: float | None
     time_limit: float | None
     dtype: Any
@@ -40,42 +41,67 @@ class LowRankEstimator(BaseEstimator):
             Stored entries of a sparse matrix are observed, explicit zeros included.
         y : ignored
         """
-        if self.offsets not in OFFSETS:
-            raise SettingError(f'offsets={self.offsets!r} is not available in this version; use offsets="none".')
-        objective = self._objective(Observations.from_any(X))
-        result = solve(
-            objective,
-            self._solver(objective),
-            rank=self.rank,
-            tol=self.tol,
-            time_limit=self.time_limit,
-            random_state=_as_seed(self.random_state),
-        )
+        observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        solver, rank = self._plan(observations, seed)
+        limits: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": getattr(self, "max_iter", None),
+            "time_limit": self.time_limit,
+        }
+        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
         self.model_, self.history_, self.status_ = result.model, result.history, result.status
-        self.theta_ = result.model.theta
+        self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
         self.n_features_in_ = result.model.shape[1]
         return self
 
     def predict_entries(
-        self, rows: ArrayLike, cols: ArrayLike, *, rank: int | None = None, scale: str = "link"
-    ) -> NDArray[np.float64]:
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        *,
+        rank: int | None = None,
+        scale: str = "link",
+        return_std: bool = False,
+    ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale)
+        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads."""
         save(self._fitted(), path, labels=labels)
 
-    def _objective(self, observations: Observations) -> Objective:
-        if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
-            raise SettingError(f"`ridge` must be a number of at least zero, got {self.ridge!r}.")
-        problem = Problem(observations, self.loss, dtype=self.dtype, n_jobs=self.n_jobs)
-        return Ridged(problem, self.ridge) if self.ridge != 0 else problem
-
-    def _solver(self, objective: Objective) -> Any:
-        """The solver that the parameters ask for."""
+    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
+        """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""
         raise NotImplementedError(f"{type(self).__name__} chooses no solver.")
+
+    def _objective(self, observations: Observations) -> Objective:
+        """What is minimised."""
+        raise NotImplementedError(f"{type(self).__name__} has no objective.")
+
+    def _pursued(self, observations: Observations, loss: Any, offsets: str, ridge: Any) -> Objective:
+        """Objective of a pursuit: offsets fitted first, then left alone; a ridge on the low-rank part."""
+        if offsets not in OFFSETS:
+            raise SettingError(f"`offsets` must be one of {', '.join(map(repr, OFFSETS))}, got {offsets!r}.")
+        if not is_number(ridge) or not 0 <= ridge < np.inf:
+            raise SettingError(f"`ridge` must be a number of at least zero, got {ridge!r}.")
+        problem = Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs)
+        if offsets != "none":
+            found = fit_offsets(problem, offsets)
+            problem = Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs, offsets=found)
+        return Ridged(problem, ridge) if ridge != 0 else problem
+
+    def _pursued_rank(self, observations: Observations, solver: Any, loss: Any, seed: int) -> Any:
+        """The rank itself, or the one that validation chooses; the path it was chosen from is kept."""
+        if not isinstance(self.rank, str):
+            return self.rank
+        if self.rank != "auto":
+            raise SettingError(f"`rank` must be an integer of at least 1 or 'auto', got {self.rank!r}.")
+        longest = min(LONGEST, *observations.shape)
+        loss = losses.get(loss)
+        choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)
+        self.path_ = choice
+        return choice.best
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):
@@ -84,7 +110,7 @@ class LowRankEstimator(BaseEstimator):
         return model
 
 
-def _as_seed(random_state: Any) -> int:
+def as_seed(random_state: Any) -> int:
     """Integer seed from anything scikit-learn accepts; None means 0, so that runs repeat."""
     if random_state is None:
         return 0
@@ -94,3 +120,11 @@ def _as_seed(random_state: Any) -> int:
     if not is_whole(random_state):
         raise SettingError(f"`random_state` must be None, an integer or a NumPy generator, got {random_state!r}.")
     return int(random_state)
+
+
+def loss_for(loss: Any, targets: NDArray[Any]) -> Any:
+    """The loss itself; "auto" is logistic for targets of -1 and +1, and square for others."""
+    if not (isinstance(loss, str) and loss == "auto"):
+        return loss
+    signs = targets.size > 0 and bool((np.abs(targets) == 1).all()) and bool((targets < 0).any())
+    return "logistic" if signs else "square"

@@ -2,51 +2,75 @@
 
 from typing import Any
 
+from .. import losses
 from .._errors import SettingError
 from ..losses import Loss
-from ..objectives import Objective
-from ..solvers import GreedyPursuit, NonsmoothPursuit
-from .base import LowRankEstimator
+from ..objectives import Objective, Problem
+from ..observations import Observations
+from ..selection import choose_ridge
+from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
+from .base import LowRankEstimator, loss_for
+
+REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
+CAP = 31  # with the offset, 32 numbers a row: a whole number of SIMD registers
+RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
 
 
 class MatrixCompletion(LowRankEstimator):
-    """Learn a low-rank matrix from some of its entries, one rank at a time.
+    """Learn a matrix from some of its entries: offsets of rows and columns, and a low-rank part.
+
+    With nothing set, everything is learned: the offsets, the factors, how far each is to be trusted, and the noise.
 
     Parameters
     ----------
-    loss : str or Loss, default="square"
+    loss : str or Loss, default="auto"
         "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
         "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
-        `@rankwise.loss`.
-    rank : int, default=10
-        Largest rank; every smaller one is kept on the path.
-    refine : {"auto", "none", "economic", "coefficients"}, default="auto"
-        What is refitted when a rank joins: nothing, two numbers, or all coefficients; the last two need a smooth
-        loss. "auto" is "economic" for smooth losses and the nonsmooth pursuit for others.
-    offsets : {"none"}, default="none"
-        Row and column offsets; this version has none.
-    ridge : float, default=0
-        Adds ``ridge / 2 * ||X||_F**2``.
+        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1, and square for others.
+    rank : int or "auto", default="auto"
+        Largest rank. "auto" is 31 for refine="bayes", where components that the data does not support fade out;
+        16 for "factors"; and chosen on held-out entries for the pursuits, see `path_`.
+    refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
+        "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
+        The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two
+        numbers, or nothing; the first two need a smooth loss.
+    offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
+        What is added to every prediction. "auto" is "both" for "bayes" and "factors", and "none", as in the paper, for
+        the pursuits, which leave the offsets alone once they are fitted.
+    ridge : float or "auto", optional
+        Of the factors, for refine="factors": "auto" (the default) chooses it on held-out entries. For the pursuits,
+        ``ridge / 2 * ||X||_F**2`` is added. Learned by "bayes".
+    pattern_prior : bool, default=True
+        For "bayes": whether *which* entries a row has says something of its factors.
+    shrinkage : float, default=1
+        For the pursuits: share of every step that is taken, as in boosting.
+    block : int, optional
+        For "bayes" and "factors": components that start together, from one gradient; all of them by default.
     method : str, optional
-        A method of the paper by name instead of `refine`: "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none",
-        "glrl-nonsmooth".
+        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "rankwise" (the default's
+        name), or a method of the paper such as "eglrl", "glrl", "r1mp", "altmin"; `rankwise methods` lists them.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
-        How the top singular pair is found; "power" is the paper's 30 power iterations.
+        How the pursuits find a top singular pair; "power" is the paper's 30 power iterations.
     tol : float, optional
         Stop early when a step changes the value by less than this share of it.
+    max_iter : int, optional
+        Sweeps of "bayes" and "factors"; 12 by default.
     time_limit : float, optional
         Stop after this many seconds.
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds the oracle's start vectors; None means 0, so that fits repeat.
+        Seeds the start; None means 0, so that fits repeat.
 
     Attributes
     ----------
     model_ : LowRankModel
     theta_, U_, V_ : ndarray
         Coefficients and unit factors at the model's rank.
+    offsets_ : Offsets or None
+    path_ : Choice
+        Validation scores of the ranks (or ridges) tried, where one was to be chosen.
     history_ : History
         One record per step: rank reached, value, sigma, times.
     status_ : Status
@@ -57,15 +81,19 @@ class MatrixCompletion(LowRankEstimator):
 
     def __init__(
         self,
-        loss: str | Loss = "square",
-        rank: int = 10,
+        loss: str | Loss = "auto",
+        rank: int | str = "auto",
         *,
-        refine: Any = "auto",
-        offsets: str = "none",
-        ridge: float = 0.0,
+        refine: Any = "bayes",
+        offsets: str = "auto",
+        ridge: float | str | None = None,
+        pattern_prior: bool = True,
+        shrinkage: float = 1.0,
+        block: int | None = None,
         method: str | None = None,
         oracle: Any = "power",
         tol: float | None = None,
+        max_iter: int | None = None,
         time_limit: float | None = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,
@@ -76,23 +104,92 @@ class MatrixCompletion(LowRankEstimator):
         self.refine = refine
         self.offsets = offsets
         self.ridge = ridge
+        self.pattern_prior = pattern_prior
+        self.shrinkage = shrinkage
+        self.block = block
         self.method = method
         self.oracle = oracle
         self.tol = tol
+        self.max_iter = max_iter
         self.time_limit = time_limit
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _solver(self, objective: Objective) -> Any:
-        """The named method, or a pursuit with the asked refinement."""
-        if self.method is not None:
-            if self.refine != "auto" or self.oracle != "power":
+    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
+        """The named method, sweeps, or a pursuit with the asked refinement."""
+        self._check_together()
+        loss = loss_for(self.loss, observations.targets)
+        if self._kind() == "bayes":
+            return self._bayes(), CAP if self.rank == "auto" else self.rank
+        if self._kind() == "factors":
+            return self._factors(observations, loss, seed)
+        solver = self.method or GreedyPursuit(self.refine, self.oracle, self.shrinkage)
+        fixed = self.method is not None and not METHODS.get(self.method, (get(self.method),))[0].grows
+        if fixed and self.rank == "auto":
+            raise SettingError(f"method={self.method!r} works at one rank: give `rank` as a number.")
+        return solver, self._pursued_rank(observations, solver, loss, seed)
+
+    def _objective(self, observations: Observations) -> Objective:
+        loss = loss_for(self.loss, observations.targets)
+        if self._kind() in ("bayes", "factors"):
+            return Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs)
+        offsets = "none" if self.offsets == "auto" or self.method is not None else self.offsets
+        return self._pursued(observations, loss, offsets, 0.0 if self.ridge is None else self.ridge)
+
+    def _kind(self) -> str:
+        """One of "bayes", "factors" and "pursuit"."""
+        if self.method in ("rankwise", "factors"):
+            return "bayes" if self.method == "rankwise" else "factors"
+        by_name = isinstance(self.refine, str) and self.method is None
+        return self.refine if by_name and self.refine in ("bayes", "factors") else "pursuit"
+
+    def _bayes(self) -> BayesSweeps:
+        if self.ridge is not None:
+            raise SettingError(
+                f'refine="bayes" learns its ridge; leave out ridge={self.ridge!r}, or use refine="factors".'
+            )
+        return BayesSweeps(
+            "both" if self.offsets == "auto" else self.offsets, self.block, pattern_prior=self.pattern_prior
+        )
+
+    def _factors(self, observations: Observations, loss: Any, seed: int) -> tuple[Any, Any]:
+        rank: Any = 16 if self.rank == "auto" else self.rank
+
+        def solver(ridge: Any) -> FactorSweeps:
+            return FactorSweeps("both" if self.offsets == "auto" else self.offsets, self.block, ridge=ridge)
+
+        if self.ridge is None or self.ridge == "auto":
+            self.path_ = choose_ridge(
+                observations,
+                self._objective,
+                solver,
+                ridges=RIDGES,
+                rank=rank,
+                loss=losses.get(loss),
+                random_state=seed,
+            )
+            return solver(self.path_.best), rank
+        return solver(self.ridge), rank
+
+    def _check_together(self) -> None:
+        """Refuse settings that contradict each other."""
+        if isinstance(self.refine, str) and self.refine not in REFINEMENTS:
+            raise SettingError(f"Unknown refinement {self.refine!r}: use one of {', '.join(REFINEMENTS)}.")
+        if self.method is not None and (self.refine != "bayes" or self.oracle != "power" or self.offsets != "auto"):
+            raise SettingError(
+                f"method={self.method!r} fixes the refinement, the oracle and the offsets; leave out `refine`, "
+                "`oracle` and `offsets`, or leave out `method`."
+            )
+        if self._kind() == "pursuit" and self.block is not None:
+            raise SettingError(
+                f'`block` is for refine="bayes" and "factors"; leave out {self.block!r}, as the pursuits add one '
+                "component at a time."
+            )
+        for name, usual in (("oracle", "power"), ("shrinkage", 1.0)):
+            given = getattr(self, name)
+            if given != usual and (self._kind() != "pursuit" or self.method is not None):
                 raise SettingError(
-                    f"method={self.method!r} fixes the refinement and the oracle; leave out `refine` and `oracle`, "
-                    "or leave out `method`."
+                    f'`{name}` is for refine="coefficients", "economic" and "none"; leave out {given!r}, or choose one '
+                    "of these."
                 )
-            return self.method
-        if self.refine == "auto" and not objective.smooth:
-            return NonsmoothPursuit(oracle=self.oracle)
-        return GreedyPursuit("economic" if self.refine == "auto" else self.refine, self.oracle)

@@ -6,6 +6,7 @@ from .. import losses
 from .._errors import LossError
 from ..losses import Loss
 from ..objectives import Objective
+from ..observations import Observations
 from ..solvers import GreedyPursuit, NonsmoothPursuit
 from .base import LowRankEstimator
 
@@ -22,10 +23,10 @@ class RobustFactorization(LowRankEstimator):
     ----------
     loss : {"l1", "huber", "quantile", "epsilon-insensitive"} or Loss, default="l1"
         ``rankwise.losses.Quantile(0.9)``, ``rankwise.losses.Huber(0.5)`` and the like set their parameter.
-    rank : int, default=10
-        Largest rank; counts every rank-one term.
-    offsets : {"none"}, default="none"
-        Row and column offsets; this version has none.
+    rank : int or "auto", default=10
+        Largest rank; counts every rank-one term. "auto" chooses it on held-out entries, see `path_`.
+    offsets : {"none", "global", "rows", "columns", "both"}, default="none"
+        What is added to every prediction; fitted first, then left alone.
     ridge : float, default=0
         Adds ``ridge / 2 * ||X||_F**2``.
     step : {"best", "paper"}, default="best"
@@ -37,14 +38,14 @@ class RobustFactorization(LowRankEstimator):
 
     Attributes
     ----------
-    model_, theta_, U_, V_, history_, status_, n_features_in_
+    model_, theta_, U_, V_, offsets_, path_, history_, status_, n_features_in_
         As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
     """
 
     def __init__(
         self,
         loss: str | Loss = "l1",
-        rank: int = 10,
+        rank: int | str = 10,
         *,
         offsets: str = "none",
         ridge: float = 0.0,
@@ -77,7 +78,11 @@ class RobustFactorization(LowRankEstimator):
             raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
         return super().fit(X, y)
 
-    def _solver(self, objective: Objective) -> Any:
+    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
         nonsmooth = NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
-        return GreedyPursuit("economic", self.oracle) if objective.smooth else nonsmooth
+        solver = GreedyPursuit("economic", self.oracle) if losses.get(self.loss).smooth else nonsmooth
+        return solver, self._pursued_rank(observations, solver, self.loss, seed)
+
+    def _objective(self, observations: Observations) -> Objective:
+        return self._pursued(observations, self.loss, self.offsets, self.ridge)

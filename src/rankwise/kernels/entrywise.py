@@ -5,30 +5,34 @@ from numba import float64
 from .formulas import curvature_at, slope_at, value_at
 from .jit import jit
 
+# `base` is what is added to the low-rank prediction at each entry, or None.
+
 
 @jit
-def evaluate(loss, predicted, targets, weights, slopes):
+def evaluate(loss, predicted, base, targets, weights, slopes):
     """Write the slopes; return the value, the slopes' squared norm, and their inner product with the prediction."""
     value = norm = inner = 0.0
     for k in range(predicted.size):
-        x, o = float64(predicted[k]), float64(targets[k])
+        p, o = float64(predicted[k]), float64(targets[k])
         w = 1.0 if weights is None else float64(weights[k])
+        x = p if base is None else p + float64(base[k])
         value += w * value_at(loss, x, o)
         slope = w * slope_at(loss, x, o)
         norm += slope * slope
-        inner += slope * x
+        inner += slope * p
         slopes[k] = slope
     return value, norm, inner
 
 
 @jit
-def plane(loss, predicted, direction, targets, weights, shrink, weight):
+def plane(loss, predicted, base, direction, targets, weights, shrink, weight):
     """Value and the two first derivatives of f(shrink X + weight D)."""
     value = slope_x = slope_d = 0.0
     for k in range(predicted.size):
         p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])
         w = 1.0 if weights is None else float64(weights[k])
         x = shrink * p + weight * d
+        x += 0.0 if base is None else float64(base[k])
         value += w * value_at(loss, x, o)
         slope = w * slope_at(loss, x, o)
         slope_x += slope * p
@@ -37,13 +41,15 @@ def plane(loss, predicted, direction, targets, weights, shrink, weight):
 
 
 @jit
-def plane_curve(loss, predicted, direction, targets, weights, shrink, weight):
+def plane_curve(loss, predicted, base, direction, targets, weights, shrink, weight):
     """The three second derivatives of f(shrink X + weight D)."""
     curve_xx = curve_xd = curve_dd = 0.0
     for k in range(predicted.size):
         p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])
         w = 1.0 if weights is None else float64(weights[k])
-        curvature = w * curvature_at(loss, shrink * p + weight * d, o)
+        x = shrink * p + weight * d
+        x += 0.0 if base is None else float64(base[k])
+        curvature = w * curvature_at(loss, x, o)
         curve_xx += curvature * p * p
         curve_xd += curvature * p * d
         curve_dd += curvature * d * d
@@ -51,11 +57,13 @@ def plane_curve(loss, predicted, direction, targets, weights, shrink, weight):
 
 
 @jit
-def curve(loss, predicted, direction, targets, weights, out):
+def curve(loss, predicted, base, direction, targets, weights, out):
     """Write ``curvature * direction`` at every observed entry."""
     for k in range(predicted.size):
         w = 1.0 if weights is None else float64(weights[k])
-        out[k] = w * curvature_at(loss, float64(predicted[k]), float64(targets[k])) * direction[k]
+        x = float64(predicted[k])
+        x += 0.0 if base is None else float64(base[k])
+        out[k] = w * curvature_at(loss, x, float64(targets[k])) * direction[k]
 
 
 @jit

@@ -72,6 +72,14 @@ def jit(function: Callable[..., Any]) -> Any:
         numba.config.CACHE_DIR = before
 
 
+def part(function: Callable[..., Any]) -> Any:
+    """Compile a piece of kernels that takes a loss; it lives in them alone, as users' losses must not reach the cache.
+
+    Numba tells types apart by name, and two programs may both have a first loss of their own.
+    """
+    return numba.njit(cache=False, **OPTIONS)(function)
+
+
 def uncached(kernel: Any) -> Any:
     """Twin of `kernel` whose machine code lives in this process only, for losses that users write."""
     return numba.njit(cache=False, **OPTIONS)(kernel.py_func)

@@ -41,6 +41,41 @@ def low_rank_pairs(rows, cols, theta, U, V, out):
 
 
 @jit
+def variance_pairs(rows, cols, row_means, row_variances, col_means, col_variances, out):
+    """Variance of ``u @ v + a + b`` at pairs: independent factors, and the offsets a and b in the last places."""
+    last = row_means.shape[1] - 1
+    for k in range(rows.size):
+        m, s = row_means[rows[k]], row_variances[rows[k]]
+        n, t = col_means[cols[k]], col_variances[cols[k]]
+        total = float64(s[last]) + float64(t[last])
+        for c in range(last):
+            total += m[c] * m[c] * t[c] + s[c] * (n[c] * n[c] + t[c])
+        out[k] = total
+
+
+@jit
+def offsets_at(indptr, indices, constant, rows, cols, out):
+    """Write ``constant + rows[i] + cols[j]`` at every observed (i, j) into `out`, in row order."""
+    for i in range(uint64(indptr.size - 1)):
+        left = constant + rows[i]
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            out[k] = left + cols[indices[k]]
+
+
+@jit
+def gather(indptr, indices, block, rows):
+    """Write the sum of the rows ``block[j]`` over every row's columns j into `rows`."""
+    total = np.empty(block.shape[1])
+    for i in range(uint64(indptr.size - 1)):
+        total[:] = 0.0
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            found = block[indices[k]]
+            for c in range(total.size):
+                total[c] += found[c]
+        rows[i] = total
+
+
+@jit
 def product(indptr, indices, values, v, rows):
     """Write ``G v`` into `rows`, for the sparse G with `values` on the pattern."""
     for i in range(uint64(indptr.size - 1)):

@@ -11,7 +11,7 @@ from .jit import jit
 
 
 @jit
-def breakpoints(loss, predicted, direction, targets, weights, lo, hi, jumps, counts):
+def breakpoints(loss, predicted, base, direction, targets, weights, lo, hi, jumps, counts):
     """Return the slope just above `lo`; add the jumps in (lo, hi] to equal bins, and count them."""
     slope = 0.0
     scale = jumps.size / (hi - lo)
@@ -21,10 +21,12 @@ def breakpoints(loss, predicted, direction, targets, weights, lo, hi, jumps, cou
         if d == 0.0:
             continue
         w = 1.0 if weights is None else float64(weights[k])
+        x = float64(predicted[k])
+        x += 0.0 if base is None else float64(base[k])
         far_left, z1, j1, z2, j2 = kinks_at(loss, float64(targets[k]))
         slope += w * d * (far_left if d > 0.0 else far_left + j1 + j2)
         for z, j in ((z1, j1), (z2, j2)):
-            eta = (z - predicted[k]) / d
+            eta = (z - x) / d
             jump = w * j * abs(d)
             if eta <= lo:
                 slope += jump
@@ -36,7 +38,7 @@ def breakpoints(loss, predicted, direction, targets, weights, lo, hi, jumps, cou
 
 
 @jit
-def breakpoints_between(loss, predicted, direction, targets, weights, lo, hi, etas, jumps):
+def breakpoints_between(loss, predicted, base, direction, targets, weights, lo, hi, etas, jumps):
     """Write the breakpoints in (lo, hi] and their jumps; return how many, and the slope just above `lo`."""
     n = uint64(0)
     slope = 0.0
@@ -45,10 +47,12 @@ def breakpoints_between(loss, predicted, direction, targets, weights, lo, hi, et
         if d == 0.0:
             continue
         w = 1.0 if weights is None else float64(weights[k])
+        x = float64(predicted[k])
+        x += 0.0 if base is None else float64(base[k])
         far_left, z1, j1, z2, j2 = kinks_at(loss, float64(targets[k]))
         slope += w * d * (far_left if d > 0.0 else far_left + j1 + j2)
         for z, j in ((z1, j1), (z2, j2)):
-            eta = (z - predicted[k]) / d
+            eta = (z - x) / d
             jump = w * j * abs(d)
             if eta <= lo:
                 slope += jump

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
-from ..kernels import entrywise, piecewise
+from ..kernels import entrywise, piecewise, rows
 
 BUILT_IN = SimpleNamespace(
     evaluate=entrywise.evaluate,
@@ -17,6 +17,8 @@ BUILT_IN = SimpleNamespace(
     values_at=entrywise.values_at,
     breakpoints=piecewise.breakpoints,
     breakpoints_between=piecewise.breakpoints_between,
+    solve_rows=rows.solve_rows,
+    expected_loss=rows.expected_loss,
 )
 
 
@@ -62,6 +64,14 @@ class Loss:
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that this loss takes."""
         return np.isfinite(targets)
+
+    def log_normaliser(self, scale: float) -> float:
+        """Log of the integral of ``exp(-scale * loss)`` over the target; zero if the loss is no density of it."""
+        return 0.0
+
+    def best_scale(self, mean: float) -> float:
+        """The scale that makes a mean loss likeliest: least ``scale * mean + log_normaliser``; 1 if not a density."""
+        return 1.0
 
     domain_cure: ClassVar[str] = "Remove or correct them."
 

@@ -20,10 +20,9 @@ from .base import BUILT_IN, Loss
 
 Formula = Callable[[float, float], float]
 
+UNCACHED = ("evaluate", "plane", "plane_curve", "curve", "values_at", "solve_rows", "expected_loss")
 # One set of kernels for all user losses: the type of the formula picks the specialisation, never a disk cache.
-_KERNELS = SimpleNamespace(
-    **{name: uncached(getattr(BUILT_IN, name)) for name in ("evaluate", "plane", "plane_curve", "curve", "values_at")}
-)
+_KERNELS = SimpleNamespace(**{name: uncached(getattr(BUILT_IN, name)) for name in UNCACHED})
 _numbers = itertools.count()
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second

@@ -1,5 +1,6 @@
 """The nonsmooth losses: what Algorithm 3 of the paper takes. All are piecewise linear."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,14 @@ class Absolute(Loss):
         """No parameters."""
         return formulas.AbsoluteFormula()
 
+    def log_normaliser(self, scale: float) -> float:
+        """Laplace noise."""
+        return math.log(2 / scale)
+
+    def best_scale(self, mean: float) -> float:
+        """One over the mean absolute error."""
+        return 1.0 / mean
+
 
 @dataclass(frozen=True)
 class Quantile(Loss):
@@ -41,6 +50,14 @@ class Quantile(Loss):
     def formula(self) -> Any:
         """The quantile."""
         return formulas.QuantileFormula(float(self.q))
+
+    def log_normaliser(self, scale: float) -> float:
+        """Laplace noise, lopsided."""
+        return -math.log(scale * self.q * (1 - self.q))
+
+    def best_scale(self, mean: float) -> float:
+        """One over the mean loss."""
+        return 1.0 / mean
 
 
 @dataclass(frozen=True)
@@ -75,3 +92,11 @@ class EpsilonInsensitive(Loss):
     def formula(self) -> Any:
         """Half the width of the tube."""
         return formulas.EpsilonInsensitiveFormula(float(self.epsilon))
+
+    def log_normaliser(self, scale: float) -> float:
+        """Flat in the tube, exponential tails."""
+        return math.log(2 * self.epsilon + 2 / scale)
+
+    def best_scale(self, mean: float) -> float:
+        """Root of ``epsilon * scale**2 + scale = 1 / mean``."""
+        return 2 / mean / (1 + math.sqrt(1 + 4 * self.epsilon / mean))

@@ -1,10 +1,12 @@
 """The smooth losses: what Algorithm 2 of the paper takes."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from .._checks import is_number
 from .._errors import LossError
@@ -24,6 +26,14 @@ class Square(Loss):
     def formula(self) -> formulas.SquareFormula:
         """No parameters."""
         return formulas.SquareFormula()
+
+    def log_normaliser(self, scale: float) -> float:
+        """Normal noise: ``sqrt(2 pi / scale)``."""
+        return 0.5 * math.log(2 * math.pi / scale)
+
+    def best_scale(self, mean: float) -> float:
+        """One over the mean squared error."""
+        return 0.5 / mean
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,20 @@ class Huber(Loss):
     def formula(self) -> formulas.HuberFormula:
         """The distance at which it turns linear."""
         return formulas.HuberFormula(float(self.delta))
+
+    def log_normaliser(self, scale: float) -> float:
+        """Normal in the middle, exponential tails."""
+        root = math.sqrt(0.5 * scale)
+        middle = math.sqrt(math.pi) / root * math.erf(self.delta * root)
+        return math.log(middle + 2 / (scale * self.delta) * math.exp(-0.5 * scale * self.delta**2))
+
+    def best_scale(self, mean: float) -> float:
+        """By a search over its logarithm, between normal and exponential noise."""
+        ends = sorted((math.log(0.5 / mean) - 1, math.log(1.0 / mean) + 1))
+        found = minimize_scalar(
+            lambda t: math.exp(t) * mean + self.log_normaliser(math.exp(t)), bounds=ends, method="bounded"
+        )
+        return float(math.exp(found.x))
 
 
 @dataclass(frozen=True)

@@ -3,5 +3,7 @@
 from .factors import Factors, as_terms
 from .files import load, save
 from .low_rank import LowRankModel, predict
+from .offsets import Offsets
+from .posterior import Posterior
 
-__all__ = ["Factors", "LowRankModel", "as_terms", "load", "predict", "save"]
+__all__ = ["Factors", "LowRankModel", "Offsets", "Posterior", "as_terms", "load", "predict", "save"]

@@ -14,9 +14,13 @@ from numpy.typing import NDArray
 from .._errors import ModelFileError
 from ..losses.links import LINKS
 from .low_rank import LowRankModel
+from .offsets import Offsets
+from .posterior import Posterior
 
-FORMAT, VERSION = "rankwise-model", 1
+FORMAT, VERSION = "rankwise-model", 2
 ABOUT = ("link", "chosen", "only_by")
+OFFSETS = ("rows", "cols")
+POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
 # All that reading a damaged or foreign zip of arrays has been seen to raise.
 DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, AttributeError),
@@ -27,7 +31,8 @@ DAMAGE = (
 def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True) -> None:
     """Write `model` to a file; the file appears complete or not at all.
 
-    The file holds the factors and, unless ``labels=False``, the names of the rows and columns.
+    The file holds the factors, offsets and their variances and, unless ``labels=False``, the names of the rows and
+    columns.
     """
     target = Path(path)
     arrays: dict[str, Any] = {"path": model.path, "U": model.U, "V": model.V}
@@ -37,6 +42,12 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             if found is not None:
                 arrays[name] = _plain(found, name)
     about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
+    if model.offsets is not None:
+        about["constant"] = float(model.offsets.constant)
+        arrays |= {f"offsets_{name}": getattr(model.offsets, name) for name in OFFSETS}
+    if model.posterior is not None:
+        about["noise_variance"] = float(model.posterior.noise_variance)
+        arrays |= {f"posterior_{name}": getattr(model.posterior, name) for name in POSTERIOR}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     if not target.parent.is_dir():
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
@@ -76,20 +87,44 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
 def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str) -> LowRankModel:
     try:
         parts: dict[str, Any] = arrays | {name: about[name] for name in ABOUT}
+        if "constant" in about:  # from format 2 on
+            found = {name: parts.pop(f"offsets_{name}") for name in OFFSETS}
+            parts["offsets"] = Offsets(float(about["constant"]), **found)
+        if "noise_variance" in about:
+            found = {name: parts.pop(f"posterior_{name}") for name in POSTERIOR}
+            parts["posterior"] = Posterior(**found, noise_variance=float(about["noise_variance"]))
         model = LowRankModel(**parts)
         longest = model.longest
         sound = model.path.shape == (longest, longest) and model.U.shape[1:] == model.V.shape[1:] == (longest,)
         sound = sound and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
         for part in (model.path, model.U, model.V):
             sound = sound and part.dtype in (np.float32, np.float64) and bool(np.isfinite(part).all())
+        sound = sound and _extras_fit(model)
         for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
             sound = sound and (labels is None or labels.shape == (size,))
         sound = sound and model.link in LINKS and isinstance(model.only_by, str | None)
-    except (TypeError, KeyError, IndexError, AttributeError):
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError):
         sound = False
     if not sound:
         raise ModelFileError(f"{where} is damaged: its parts do not fit together.")
     return model
+
+
+def _extras_fit(model: LowRankModel) -> bool:
+    """Whether offsets and posterior, if any, have the model's sizes and are finite, and no variance is negative."""
+    parts: list[tuple[NDArray[Any], tuple[int, ...]]] = []
+    numbers, variances = [], []
+    if model.offsets is not None:
+        numbers.append(model.offsets.constant)
+        parts += [(getattr(model.offsets, name), (size,)) for name, size in zip(OFFSETS, model.shape, strict=True)]
+    if model.posterior is not None:
+        numbers.append(model.posterior.noise_variance)
+        variances += [model.posterior.row_variances, model.posterior.col_variances, np.array(numbers[-1])]
+        width, sizes = max(model.posterior.row_means.shape[1], 1), np.repeat(model.shape, 2)
+        parts += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
+    kinds = (np.float32, np.float64)
+    sound = all(part.shape == shape and part.dtype in kinds and np.isfinite(part).all() for part, shape in parts)
+    return sound and bool(np.isfinite(numbers).all()) and all(np.min(part, initial=0.0) >= 0 for part in variances)
 
 
 def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:

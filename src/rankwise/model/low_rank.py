@@ -10,13 +10,15 @@ from .._checks import is_whole
 from .._errors import DataError, SettingError
 from ..kernels import pattern
 from ..losses.links import response
+from .offsets import Offsets
+from .posterior import Posterior
 
 SCALES = ("link", "response")
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankModel:
-    """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, at every rank up to its own.
+    """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, and offsets if any, at every rank up to its own.
 
     Attributes
     ----------
@@ -33,6 +35,10 @@ class LowRankModel:
         may raise the value chooses its best.
     only_by : str, optional
         Name of the solver, if it keeps no path: then only the full rank can be asked for.
+    offsets : Offsets, optional
+        Added to every prediction, at every rank.
+    posterior : Posterior, optional
+        How sure the model is of its full-rank predictions, if it was learned with `refine="bayes"`.
     """
 
     path: NDArray[np.float64]
@@ -43,6 +49,8 @@ class LowRankModel:
     link: str = "identity"
     chosen: int | None = None
     only_by: str | None = None
+    offsets: Offsets | None = None
+    posterior: Posterior | None = None
 
     @property
     def rank(self) -> int:
@@ -70,8 +78,14 @@ class LowRankModel:
         return self.path[rank - 1, :rank] if rank else np.zeros(0)
 
     def predict_entries(
-        self, rows: ArrayLike, cols: ArrayLike, *, rank: int | None = None, scale: str = "link"
-    ) -> NDArray[np.float64]:
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        *,
+        rank: int | None = None,
+        scale: str = "link",
+        return_std: bool = False,
+    ) -> Any:
         """Predictions at pairs of rows and columns, by label if there are labels, else by number.
 
         Parameters
@@ -81,6 +95,13 @@ class LowRankModel:
             Any rank of the path, 0 to `self.longest`; no refit, the same as having stopped there.
         scale : {"link", "response"}, default="link"
             "response" gives probabilities of +1 under the logistic loss and rates under Poisson.
+        return_std : bool, default=False
+            Also give the standard deviation of each prediction, on the link scale and without the noise of a single
+            observation; for models learned with `refine="bayes"`, at their full rank.
+
+        Returns
+        -------
+        ndarray of shape (n,), or two of them
         """
         if scale not in SCALES:
             raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
@@ -89,16 +110,26 @@ class LowRankModel:
         if row_of.shape != col_of.shape:
             raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
         linked = self.at(row_of, col_of, rank)
-        return linked if scale == "link" else response(self.link, linked)
+        found = linked if scale == "link" else response(self.link, linked)
+        return (found, self._deviations(row_of, col_of, rank)) if return_std else found
+
+    def _deviations(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
+        if self.posterior is None:
+            raise SettingError('Only models of refine="bayes" know how sure they are; leave out `return_std`.')
+        if rank is not None and rank != self.rank:
+            raise SettingError(f"Standard deviations are known at the full rank, {self.rank}, only; leave out `rank`.")
+        return np.sqrt(self.posterior.variance_at(rows, cols))
 
     def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
         """Predictions at checked row and column numbers."""
-        return predict(self.coefficients(rank), self.U, self.V, rows, cols)
+        found = predict(self.coefficients(rank), self.U, self.V, rows, cols)
+        return found if self.offsets is None else found + self.offsets.at(rows, cols)
 
     def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
         """The whole matrix; for small ones."""
         theta = self.coefficients(rank)
-        return np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
+        found = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
+        return found if self.offsets is None else found + self.offsets.to_dense()
 
     def _checked(self, rank: int | None) -> int:
         if rank is None:

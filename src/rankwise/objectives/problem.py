@@ -11,14 +11,14 @@ from .. import losses
 from .._errors import DataError, SettingError
 from ..engines import Shard, Threads, best_weight
 from ..losses import Loss
-from ..model import Factors
+from ..model import Factors, Offsets
 from ..observations import Observations
 
 Array = NDArray[Any]
 
 
 class Problem:
-    """``f(X) = sum over observed (i, j) of weight_ij * loss(X_ij, target_ij)``.
+    """``f(X) = sum over observed (i, j) of weight_ij * loss(X_ij + offset_ij, target_ij)``.
 
     Parameters
     ----------
@@ -29,10 +29,18 @@ class Problem:
         How predictions and factors are stored; sums and loss formulas always run in float64.
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
+    offsets : Offsets, optional
+        Added to X at every entry; solvers that find offsets of their own refuse them.
     """
 
     def __init__(
-        self, observations: Observations, loss: str | Loss, *, dtype: Any = np.float32, n_jobs: int | None = None
+        self,
+        observations: Observations,
+        loss: str | Loss,
+        *,
+        dtype: Any = np.float32,
+        n_jobs: int | None = None,
+        offsets: Offsets | None = None,
     ) -> None:
         observations = Observations.from_any(observations)
         self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
@@ -46,18 +54,53 @@ class Problem:
         self.strong_convexity = 0.0
         shards = [Shard(observations, self.loss, *rows, self.dtype) for rows in pairwise(observations.cuts().tolist())]
         self.engine = Threads(shards, n_jobs)
+        self.given_offsets = self.offsets = offsets
+        self._across: Threads | None = None
+        self._behind = False  # whether the shards have yet to follow to the point and its offsets
         self.version = 0
         self._aimed: tuple[Array, Array, Array | None] | None = None
         self._summary: Array | None = None
         self._gram = np.zeros((0, 0))
+        if offsets is not None:
+            if (offsets.rows.size, offsets.cols.size) != self.shape:
+                raise DataError(f"The offsets are for {offsets.rows.size} x {offsets.cols.size}, not for {self.shape}.")
+            self.engine.run("shift", offsets)
 
     @property
     def passes(self) -> int:
         """Passes made over the observations so far."""
-        return self.engine.rounds
+        return self.engine.rounds + (0 if self._across is None else self._across.rounds)
+
+    @property
+    def across(self) -> Threads:
+        """The same observations as rows of the transpose, made when first asked for."""
+        if self._across is None:
+            turned = self.observations.transposed()
+            cuts = pairwise(turned.cuts().tolist())
+            self._across = Threads([Shard(turned, self.loss, *rows, self.dtype) for rows in cuts], self.engine.n_jobs)
+        return self._across
+
+    def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
+        """``X = U V.T`` plus offsets; costs nothing until the observed entries are asked for."""
+        self._gram = np.zeros((0, 0))
+        self.offsets = offsets
+        self.point.clear()
+        self.point.append(1.0, 1.0, U, V, np.ones(U.shape[1]))
+        self._behind = True
+        self._moved()
+
+    def _follow(self) -> None:
+        """Let the shards follow to where `place` has put X."""
+        if self._behind:
+            self._behind = False
+            self.engine.run("shift", self.offsets)
+            self.engine.run("replace", self.version, *self.point.padded)
 
     def reset(self) -> None:
-        """Move to X = 0."""
+        """Move to X = 0, and to the offsets that were given."""
+        if self._behind or self.offsets is not self.given_offsets:
+            self._behind, self.offsets = False, self.given_offsets
+            self.engine.run("shift", self.offsets)
         self.point.clear()
         self._gram = np.zeros((0, 0))
         self._moved()
@@ -74,15 +117,18 @@ class Problem:
 
     def along(self, u: Array, v: Array, theta: Array | None = None) -> "Plane":
         """``(shrink, weight) -> f(shrink X + weight u v.T)``; each evaluation costs O(n_observed)."""
+        self._follow()
         self._aim(u, v, theta)
         return Plane(self)
 
     def along_terms(self) -> "Terms":
         """``theta -> f(sum_k theta[k] u_k v_k.T)``; each evaluation costs O(rank n_observed)."""
+        self._follow()
         return Terms(self)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """``X = shrink X + weight u v.T``."""
+        self._follow()
         self._aim(u, v, theta)
         self._moved()
         self.engine.run("add", self.version, shrink, weight)
@@ -90,12 +136,14 @@ class Problem:
 
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of X."""
+        self._follow()
         self.point.replace(theta)
         self._moved()
         self.engine.run("replace", self.version, *self.point.padded)
 
     def move(self, theta: Array, U: Array, V: Array) -> None:
-        """``X = U diag(theta) V.T``, whatever it was before; O(rank n_observed)."""
+        """``X = U diag(theta) V.T``, whatever it was before; O(rank n_observed). Offsets stay."""
+        self._follow()
         self._gram = np.zeros((0, 0))
         self.point.clear()
         self.point.append(1.0, 1.0, U, V, theta)
@@ -118,14 +166,18 @@ class Problem:
         some = np.resize(targets[:: max(1, targets.size // 6)], 6)
         weights = None if self.observations.weights is None else np.ones(6)
         small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], some, weights=weights)
-        key = type(self.loss.formula), self.dtype, weights is None
-        return key, Problem(small, self.loss, dtype=self.dtype, n_jobs=1)
+        offsets = None if self.given_offsets is None else Offsets.zero(small.shape)
+        key = type(self.loss.formula), self.dtype, weights is None, offsets is None
+        return key, Problem(small, self.loss, dtype=self.dtype, n_jobs=1, offsets=offsets)
 
     def close(self) -> None:
         """End the threads."""
-        self.engine.close()
+        for engine in (self.engine, self._across):
+            if engine is not None:
+                engine.close()
 
     def _evaluated(self) -> Array:
+        self._follow()
         if self._summary is None:
             self._summary = self.engine.sum("evaluate")
         return self._summary

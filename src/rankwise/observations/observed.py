@@ -193,6 +193,11 @@ class Observations:
         """Row numbers at which the shards begin, and the number of rows."""
         return cut_rows(self.indptr, self.shape[1])
 
+    def transposed(self) -> "Observations":
+        """The same entries with rows and columns exchanged."""
+        shape, labels = self.shape[::-1], (self.col_labels, self.row_labels)
+        return Observations.from_coo(self.indices, self.rows, self.targets, shape, weights=self.weights, labels=labels)
+
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
         entries = np.asarray(entries)

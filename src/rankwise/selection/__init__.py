@@ -1,12 +1,16 @@
 """Splits and folds of the observed entries, scores of predictions, and which methods score best."""
 
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
+from .paths import Choice, choose_rank, choose_ridge
 from .significance import best_methods
 from .splits import folds, split_entries
 
 __all__ = [
+    "Choice",
     "auc",
     "best_methods",
+    "choose_rank",
+    "choose_ridge",
     "folds",
     "macro_f1",
     "mean_absolute_error",

@@ -12,6 +12,7 @@ from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
 from .stopping import Status
+from .sweeps import BayesSweeps, FactorSweeps, fit_offsets
 from .wiberg import Wiberg
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "METHODS",
     "AISImpute",
     "AltMin",
+    "BayesSweeps",
     "Coefficients",
     "Economic",
+    "FactorSweeps",
     "GreedyPursuit",
     "History",
     "NoRefinement",
@@ -31,6 +34,7 @@ __all__ = [
     "Solver",
     "Status",
     "Wiberg",
+    "fit_offsets",
     "get",
     "soft_impute",
     "solve",

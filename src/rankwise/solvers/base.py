@@ -13,12 +13,14 @@ class Solver:
     `grows`: each step adds to the rank, and the run ends at the wanted one; the others work at one rank.
     `keeps_path`: terms stay as they are when others join, so that the model of every rank passed is kept.
     `descends`: no step raises the value, so that the last point is the best.
+    `truncates`: terms change when others join, and a model of lower rank is the truncated one.
     `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
     """
 
     grows: ClassVar[bool] = True
     keeps_path: ClassVar[bool] = True
     descends: ClassVar[bool] = True
+    truncates: ClassVar[bool] = False
     max_iter: int | None = None
 
     def init(self, objective: Any, rank: int) -> Any:
@@ -28,3 +30,7 @@ class Solver:
     def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:
         """Make one step."""
         raise NotImplementedError(f"{type(self).__name__} makes no step.")
+
+    def finish(self, state: Any) -> dict[str, Any]:
+        """What the model keeps beside its terms."""
+        return {}

@@ -27,16 +27,19 @@ class GreedyPursuit(Solver):
         Line 5: nothing, the two numbers of Eq. 6, or all coefficients, Eq. 5.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
         The paper's rank1SVD; "power" is its 30 power iterations.
+    shrinkage : float, default=1
+        Share of every step that is taken, as in boosting; below 1 the path overfits later. For a named refinement.
     """
 
     refine: Any = "economic"
     oracle: Any = "power"
+    shrinkage: float = 1.0
     _refine: Any = field(init=False, repr=False, compare=False)
     _oracle: Any = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Turn names into objects."""
-        object.__setattr__(self, "_refine", refinements.get(self.refine))
+        object.__setattr__(self, "_refine", refinements.get(self.refine, self.shrinkage))
         object.__setattr__(self, "_oracle", spectral.get(self.oracle))
 
     def init(self, objective: Objective, rank: int) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 from ..model import LowRankModel
 from ..objectives import Objective
 
+NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component has faded out
+
 
 class Iterates:
     """Remembers what the model needs of the points passed."""
@@ -17,26 +19,33 @@ class Iterates:
         self.thetas = [np.zeros(0)]
         self.values = [objective.value()]
         self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
+        self.offsets = getattr(objective, "offsets", None)
 
     def keep(self, value: float) -> None:
         """Remember the current point."""
         point = self.objective.point
         self.thetas.append(point.theta.copy())
         self.values.append(value)
+        self.offsets = getattr(self.objective, "offsets", None)
         if not self.solver.keeps_path:
             self.last = (self.thetas[-1], point.U.copy(), point.V.copy())
 
-    def model(self) -> LowRankModel:
+    def model(self, extras: dict[str, Any]) -> LowRankModel:
         """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""
         observations, loss = (getattr(self.objective, name, None) for name in ("observations", "loss"))
         about: dict[str, Any] = {
             "row_labels": None if observations is None else observations.row_labels,
             "col_labels": None if observations is None else observations.col_labels,
             "link": "identity" if loss is None else loss.link,
+            "offsets": self.offsets,
+            **extras,
         }
         if self.solver.keeps_path:
             return self._with_path(about)
         theta, U, V = self.last
+        if self.solver.truncates:
+            theta, U, V = truncatable(theta, U, V)
+            return LowRankModel(np.tril(np.tile(theta, (theta.size, 1))), U, V, **about)
         path = np.zeros((theta.size, theta.size))
         path[-1:] = theta
         return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **about)
@@ -52,3 +61,12 @@ class Iterates:
         point = self.objective.point
         U, V = (np.ascontiguousarray(side[:, :longest]) for side in (point.U, point.V))
         return LowRankModel(path, U, V, chosen=None if best == longest else best, **about)
+
+
+def truncatable(theta: Any, U: Any, V: Any) -> tuple[Any, Any, Any]:
+    """Singular values and vectors of ``U diag(theta) V.T``, negligible ones left out; O((n_rows + n_cols) rank**2)."""
+    (left, A), (right, B) = (np.linalg.qr(side.astype(np.float64)) for side in (U * theta, V))
+    inner, values, outer = np.linalg.svd(A @ B.T)
+    kept = values > NEGLIGIBLE * max(values[:1].sum(), 1e-300)
+    sides = left @ inner[:, kept], right @ outer[kept].T
+    return values[kept], *(np.ascontiguousarray(side, U.dtype) for side in sides)

@@ -132,7 +132,7 @@ def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer
             status = stopping.reached(record, previous if report.settled else np.inf)
             status = status or (Status(*report.stop) if report.stop else None)
             previous = value
-    return Result(iterates.model(), history, status)
+    return Result(iterates.model(solver.finish(state)), history, status)
 
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:
@@ -194,6 +194,8 @@ class _Scorer:
     def __call__(self) -> float:
         """Score of the current point."""
         predicted = predict(*self.objective.point.padded, self.rows, self.cols)
+        offsets = getattr(self.objective, "offsets", None)
+        predicted = predicted if offsets is None else predicted + offsets.at(self.rows, self.cols)
         return float(self.score(self.targets, predicted))
 
 

@@ -11,9 +11,12 @@ from .greedy import GreedyPursuit
 from .needs import need_smooth
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
+from .sweeps import BayesSweeps, FactorSweeps
 from .wiberg import Wiberg
 
 METHODS: dict[str, tuple[Any, str]] = {
+    "rankwise": (BayesSweeps(), "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"),
+    "factors": (FactorSweeps(), "factors and offsets, any loss, sweeps with a given ridge from a greedy start"),
     "r1mp": (GreedyPursuit("coefficients"), "rank-one matrix pursuit, square loss, all coefficients refitted"),
     "r1mp-economic": (GreedyPursuit("economic"), "rank-one matrix pursuit, square loss, two numbers refitted"),
     "glrl": (GreedyPursuit("coefficients"), "greedy low-rank learning, any smooth loss, all coefficients refitted"),

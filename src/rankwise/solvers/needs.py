@@ -17,6 +17,18 @@ def need_l1(objective: Any, method: str) -> Problem:
     raise LossError(f'{method} needs the l1 loss without a ridge, got {loss!r}; use loss="l1" or another method.')
 
 
+def need_entries(objective: Any, method: str) -> Problem:
+    """The objective itself, if it is a loss on observed entries and nothing else."""
+    if isinstance(objective, Problem) and objective.given_offsets is not None:
+        raise SettingError(f"{method} finds offsets of its own; make the `Problem` without any.")
+    if isinstance(objective, Problem):
+        return objective
+    raise SettingError(
+        f"{method} solves for the factors of observed entries and has a ridge of its own, so it needs a `Problem`, "
+        f"got {type(objective).__name__}."
+    )
+
+
 def need_smooth(objective: Any, method: str) -> None:
     """Raise unless the objective is smooth."""
     if not objective.smooth:

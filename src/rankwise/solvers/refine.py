@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..objectives import Objective
 from .needs import need_smooth
@@ -29,14 +29,23 @@ class Refinement(Protocol):
 
 @dataclass(frozen=True)
 class NoRefinement:
-    """Keep every coefficient as it was set: the paper's "GLRL w/o coef upd"."""
+    """Keep every coefficient as it was set: the paper's "GLRL w/o coef upd".
+
+    This and the others take the share `shrinkage` of their step, as in boosting; the paper takes all of it.
+    """
+
+    shrinkage: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        need_share(self.shrinkage)
 
     def check(self, objective: Objective) -> None:
         """Any convex objective will do."""
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
         """``X = X + weight u v.T``."""
-        objective.add(1.0, weight, u, v)
+        objective.add(1.0, self.shrinkage * weight, u, v)
         return 0
 
 
@@ -49,10 +58,12 @@ class Economic:
     """
 
     max_iter: int = 5
+    shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse to iterate less than once."""
+        """Check the settings."""
         need_iterations(self.max_iter, "Economic")
+        need_share(self.shrinkage)
 
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
@@ -66,7 +77,8 @@ class Economic:
         else:
             scale = np.array([1.0 if objective.point.rank else 0.0, abs(weight)])
             (shrink, weight), n_evaluations = minimise(phi, start, scale, self.max_iter)
-        objective.add(shrink, weight, u, v)
+        share = self.shrinkage
+        objective.add(1.0 - share + share * shrink, share * weight, u, v)  # a share of 1 changes no bit
         return n_evaluations
 
 
@@ -80,10 +92,12 @@ class Coefficients:
     """
 
     max_iter: int = 1
+    shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse to iterate less than once."""
+        """Check the settings."""
         need_iterations(self.max_iter, "Coefficients")
+        need_share(self.shrinkage)
 
     def check(self, objective: Objective) -> None:
         """Needs a smooth objective."""
@@ -91,13 +105,14 @@ class Coefficients:
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
         """``X = X + weight u v.T``, then all of theta refitted."""
+        before = np.append(objective.point.theta, 0.0)
         objective.add(1.0, weight, u, v)
         phi, start = objective.along_terms(), objective.point.theta.copy()
         if objective.quadratic:
             theta, n_evaluations = solve_quadratic(phi, start)
         else:
             theta, n_evaluations = minimise(phi, start, np.full_like(start, abs(weight)), self.max_iter)
-        objective.replace(theta)
+        objective.replace(theta if self.shrinkage == 1 else before + self.shrinkage * (theta - before))
         return n_evaluations
 
 
@@ -107,17 +122,25 @@ def need_iterations(max_iter: Any, name: str) -> None:
         raise SettingError(f"{name} needs max_iter to be an integer of at least 1, got {max_iter!r}.")
 
 
+def need_share(shrinkage: Any) -> None:
+    """Raise unless `shrinkage` is above zero and at most one."""
+    if not is_number(shrinkage) or not 0 < shrinkage <= 1:
+        raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
+
+
 BY_NAME: dict[str, type[Any]] = {"none": NoRefinement, "economic": Economic, "coefficients": Coefficients}
 
 
-def get(refine: Any) -> Refinement:
-    """Return a refinement itself, or the one of that name with its default settings."""
+def get(refine: Any, shrinkage: float = 1.0) -> Refinement:
+    """Return a refinement itself, or the one of that name that takes the share `shrinkage` of its steps."""
     if isinstance(refine, str):
         if refine not in BY_NAME:
             raise SettingError(f"Unknown refinement {refine!r}: use one of {', '.join(BY_NAME)}.")
-        named: Refinement = BY_NAME[refine]()
+        named: Refinement = BY_NAME[refine](shrinkage=shrinkage)
         return named
     if not callable(refine) or not hasattr(refine, "check"):
         raise SettingError(f"`refine` must be one of {', '.join(BY_NAME)} or a refinement object, got {refine!r}.")
+    if shrinkage != 1:
+        raise SettingError(f"`shrinkage` is for named refinements; give {shrinkage!r} to the refinement itself.")
     given: Refinement = refine
     return given

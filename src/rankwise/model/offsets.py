@@ -1,0 +1,39 @@
+"""What a row and a column add to every prediction, whatever the other is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """``constant + rows[i] + cols[j]``.
+
+    Attributes
+    ----------
+    constant : float
+    rows : ndarray of shape (n_rows,)
+    cols : ndarray of shape (n_cols,)
+        Zero for rows and columns without any entry, so that these get what is known of the other side.
+    """
+
+    constant: float
+    rows: Array
+    cols: Array
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int], dtype: Any = np.float64) -> "Offsets":
+        """No offsets."""
+        return cls(0.0, np.zeros(shape[0], dtype), np.zeros(shape[1], dtype))
+
+    def at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
+        """Offsets at pairs of row and column numbers."""
+        return self.constant + self.rows[rows].astype(np.float64) + self.cols[cols]
+
+    def to_dense(self) -> NDArray[np.float64]:
+        """Offsets of all pairs."""
+        return self.constant + self.rows.astype(np.float64)[:, None] + self.cols

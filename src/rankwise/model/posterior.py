@@ -1,0 +1,39 @@
+"""How sure a model is of its factors."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import pattern
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Independent normal distributions of all factors and offsets.
+
+    Attributes
+    ----------
+    row_means, row_variances : ndarray of shape (n_rows, rank + 1)
+        Factors, then the offset.
+    col_means, col_variances : ndarray of shape (n_cols, rank + 1)
+    noise_variance : float
+        Of an observation around the prediction; zero where the loss has no such thing.
+    """
+
+    row_means: Array
+    row_variances: Array
+    col_means: Array
+    col_variances: Array
+    noise_variance: float = 0.0
+
+    def variance_at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
+        """Variance of the prediction at pairs of row and column numbers; O(rank) a pair."""
+        out = np.empty(rows.size)
+        sides = self.row_means, self.row_variances, self.col_means, self.col_variances
+        pairs = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
+        pattern.variance_pairs(*pairs, *(np.ascontiguousarray(side) for side in sides), out)
+        return out

@@ -1,0 +1,134 @@
+"""The rank, or the ridge, chosen on entries held out from the training entries."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..losses import Loss
+from ..objectives import Objective
+from ..observations import Observations
+from ..solvers import solve
+from .splits import split_entries
+
+HELD_OUT = 0.05
+PATIENCE = 5
+
+Build = Callable[[Observations], Objective]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting, and the validation scores that it was chosen by.
+
+    Attributes
+    ----------
+    best : int or float
+        The choice.
+    settings : ndarray of shape (n,)
+        Ranks or ridges tried.
+    scores, deviations : ndarray of shape (n,)
+        Mean loss on the held-out entries, and its standard error.
+    """
+
+    best: Any
+    settings: NDArray[Any]
+    scores: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Columns by name, ready for a data frame."""
+        return {name: getattr(self, name).tolist() for name in ("settings", "scores", "deviations")}
+
+
+class _Validation:
+    """Mean loss and its standard error, remembered from step to step."""
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+        self.found: list[tuple[float, float]] = []
+
+    def __call__(self, targets: NDArray[Any], predicted: NDArray[Any]) -> float:
+        losses = self.loss.value(predicted, targets)
+        self.found.append((float(losses.mean()), float(losses.std() / np.sqrt(losses.size))))
+        return self.found[-1][0]
+
+    def no_better(self, record: Any) -> bool:
+        """Whether the last few steps brought nothing."""
+        scores = [score for score, _ in self.found]
+        return len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE
+
+
+def choose_rank(
+    observations: Observations, build: Build, method: Any, *, longest: int, loss: Loss, random_state: int = 0
+) -> Choice:
+    """Smallest rank whose validation loss is within one standard error of the least.
+
+    A twentieth of the entries is held out; the path is followed until five steps in a row bring nothing.
+
+    Parameters
+    ----------
+    observations : Observations
+    build : callable Observations -> Objective
+    method : str or solver
+        A pursuit.
+    longest : int
+        Largest rank to try.
+    loss : Loss
+        What the held-out entries are scored by.
+    random_state : int, default=0
+    """
+    train, held_out = split_entries(observations, HELD_OUT, random_state)
+    score = _Validation(loss)
+    history = solve(
+        build(train),
+        method,
+        rank=longest,
+        held_out=held_out,
+        score=score,
+        callback=score.no_better,
+        random_state=random_state,
+    ).history
+    ranks = history.column("rank")
+    scores, deviations = (np.array(column) for column in zip(*score.found, strict=True))
+    least = int(np.argmin(scores))
+    best = int(ranks[np.argmax(scores <= scores[least] + deviations[least])])
+    return Choice(best, ranks, scores, deviations)
+
+
+def choose_ridge(
+    observations: Observations,
+    build: Build,
+    method: Callable[[float], Any],
+    *,
+    ridges: Sequence[float],
+    rank: int,
+    loss: Loss,
+    random_state: int = 0,
+) -> Choice:
+    """Ridge of least validation loss, from the largest down until the loss rises; a twentieth of the entries held out.
+
+    Parameters
+    ----------
+    observations : Observations
+    build : callable Observations -> Objective
+    method : callable ridge -> solver
+    ridges : sequence of float
+        Falling.
+    rank : int
+    loss : Loss
+    random_state : int, default=0
+    """
+    train, held_out = split_entries(observations, HELD_OUT, random_state)
+    objective, found = build(train), []
+    for ridge in ridges:
+        score = _Validation(loss)
+        result = solve(objective, method(ridge), rank=rank, random_state=random_state)
+        score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
+        found.append((ridge, *score.found[0]))
+        if len(found) > 1 and found[-1][1] > found[-2][1]:
+            break
+    tried, scores, deviations = (np.array(column) for column in zip(*found, strict=True))
+    return Choice(float(tried[np.argmin(scores)]), tried, scores, deviations)

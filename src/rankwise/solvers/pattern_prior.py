@@ -1,0 +1,72 @@
+"""What the pattern of observed entries says of a row's factors, whatever the entries' values (the idea of SVD++)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .sides import Side
+
+Array = NDArray[Any]
+
+
+@dataclass
+class PatternPrior:
+    """Row i is thought to be around ``n_i**-0.5 * sum over its entries' columns j of weights[j]``.
+
+    The weights follow from a ridge regression of the rows on their patterns, by conjugate gradients that go on from
+    sweep to sweep. They are normal a priori, with the row precisions times `ridge`.
+    """
+
+    side: Side
+    other: Side
+    ridge: float
+    weights: Array
+    lengths: Array
+
+    @classmethod
+    def zero(cls, side: Side, other: Side, ridge: float) -> "PatternPrior":
+        """Nothing learned yet."""
+        counts = side.engine.concatenate("gather", np.ones((other.means.shape[0], 1), side.means.dtype))
+        lengths = (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(side.means.dtype)
+        return cls(side, other, ridge, np.zeros((other.means.shape[0], side.means.shape[1]), side.means.dtype), lengths)
+
+    def improve(self, n_iter: int) -> None:
+        """Take conjugate gradient steps, then move what the side's rows are thought to be around."""
+        missing = self.side.means.shape[1] - self.weights.shape[1]
+        if missing:
+            self.weights = np.insert(self.weights, [max(self.weights.shape[1] - 1, 0)] * missing, 0.0, axis=1)
+        around = self.side.around
+        left = self._pull(self.side.means - around) - self.ridge * self.weights
+        direction, squared = left, _squares(left)
+        for k in range(n_iter):
+            seen = self._spread(direction)
+            step = _ratio(squared, _squares(seen) + self.ridge * _squares(direction))
+            self.weights = self.weights + step * direction
+            around = around + step * seen
+            if k + 1 < n_iter:
+                left = left - step * (self._pull(seen) + self.ridge * direction)
+                before, squared = squared, _squares(left)
+                direction = left + _ratio(squared, before) * direction
+        dtype = self.side.means.dtype
+        self.weights, self.side.around = self.weights.astype(dtype), np.ascontiguousarray(around, dtype)
+
+    def squares(self) -> NDArray[np.float64]:
+        """The weights' own penalty, for each component."""
+        return self.ridge * _squares(self.weights)
+
+    def _spread(self, weights: Array) -> Array:
+        return self.lengths * self.side.engine.concatenate("gather", np.ascontiguousarray(weights, self.lengths.dtype))
+
+    def _pull(self, rows: Array) -> Array:
+        scaled = np.ascontiguousarray(self.lengths * rows, self.lengths.dtype)
+        return self.other.engine.concatenate("gather", scaled)
+
+
+def _squares(block: Array) -> NDArray[np.float64]:
+    return np.sum(block * block, axis=0, dtype=np.float64)
+
+
+def _ratio(above: Array, below: Array) -> Array:
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -1,0 +1,112 @@
+"""Rows and columns as two sides of one factorisation: each is solved given the other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines import Threads
+from ..kernels.rows import Given, Prior
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Side:
+    """Factors of the rows, or of the columns as rows of the transpose.
+
+    Attributes
+    ----------
+    engine : Threads
+        Shards whose rows these are.
+    means, variances : ndarray of shape (n, rank + 1), or (n, rank) without offsets
+        Factors, then the offset; variances are zero where none are learned.
+    precisions : ndarray of shape (rank + 1,) or (rank,)
+        One over the variance that a component has before the entries are seen: the ridge.
+    around : ndarray of shape (n, rank + 1) or (n, rank)
+        Mean of every row before its entries are seen.
+    counts : ndarray of shape (n,)
+        Factor of each row's precisions.
+    offset : bool
+        Whether this side has offsets.
+    """
+
+    engine: Threads
+    means: Array
+    variances: Array
+    precisions: Array
+    around: Array
+    counts: Array
+    offset: bool
+
+    @classmethod
+    def empty(cls, engine: Threads, size: int, offset: bool, dtype: Any) -> "Side":
+        """No factors yet, offsets of zero."""
+        shape = (size, int(offset))
+        means, variances, around = (np.zeros(shape, dtype) for _ in range(3))
+        return cls(engine, means, variances, np.ones(shape[1]), around, np.ones(size, dtype), offset)
+
+    @property
+    def rank(self) -> int:
+        """Number of factors."""
+        return self.means.shape[1] - int(self.offset)
+
+    @property
+    def factors(self) -> Array:
+        """Means of the factors, shape (n, rank)."""
+        return self.means[:, : self.rank]
+
+    @property
+    def offsets(self) -> Array:
+        """Means of the offsets, shape (n,); zeros if there are none."""
+        return self.means[:, -1] if self.offset else np.zeros(self.means.shape[0], self.means.dtype)
+
+    def widen(self, factors: Array, precision: float) -> None:
+        """Put more factors before the offset."""
+        at = self.rank
+        self.means = np.ascontiguousarray(np.insert(self.means, [at] * factors.shape[1], factors, axis=1))
+        self.variances, self.around = (
+            np.ascontiguousarray(np.insert(part, [at] * factors.shape[1], 0.0, axis=1))
+            for part in (self.variances, self.around)
+        )
+        self.precisions = np.insert(self.precisions, [at] * factors.shape[1], precision)
+
+    def given(self, constant: float, ones: bool, blur: float) -> Given:
+        """What the other side sees; `ones` if it has offsets, `blur` is added to every variance."""
+        dtype, size = self.means.dtype, self.means.shape[0]
+        factors, variances = self.factors, self.variances[:, : self.rank]
+        if ones:
+            factors = np.column_stack((factors, np.ones(size, dtype)))
+            variances = np.column_stack((variances, np.zeros(size, dtype)))
+        spread = self.variances[:, -1] if self.offset else np.zeros(size, dtype)
+        parts = factors, variances, (constant + self.offsets).astype(dtype), (spread + blur).astype(dtype)
+        return Given(*(np.ascontiguousarray(part) for part in parts))
+
+    def improve(self, other: "Side", constant: float, scale: float, learned: bool, blur: float) -> "Improved":
+        """Solve every row given the other side; one pass over the observations."""
+        if self.means.shape[1] == 0:
+            given = self.given(constant, other.offset, blur)
+            return Improved(float(other.engine.sum("expected_loss", given, other.means, other.variances)[0]))
+        given = other.given(constant, self.offset, blur)
+        prior = Prior(self.around, self.precisions, self.counts)
+        found, sums = self.engine.concatenate_and_sum(
+            "solve_rows", given, prior, scale, learned, self.means, self.variances
+        )
+        self.means, self.variances = (np.ascontiguousarray(found[:, k]) for k in range(2))
+        return Improved(*sums)
+
+    def squares(self) -> NDArray[np.float64]:
+        """Sum over the rows of each component's expected squared distance from where it was thought to be."""
+        off = self.means - self.around
+        return np.sum(off * off + self.variances, axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Improved:
+    """What a half sweep says: expected loss, steps halved, half the sum of log variances, sum of the bends."""
+
+    loss: float
+    halvings: float = 0.0
+    logs: float = 0.0
+    bends: float = 0.0

@@ -1,0 +1,286 @@
+"""Factor refinement: offsets first, a greedy start, then sweeps over rows and columns, the ridge given or learned."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from .._checks import is_number, is_whole
+from .._errors import SettingError
+from ..losses import Loss
+from ..model import Offsets, Posterior
+from ..objectives import Problem
+from ..spectral import block_svd
+from .base import Solver
+from .history import StepReport
+from .needs import need_entries
+from .pattern_prior import PatternPrior
+from .sides import Improved, Side
+from .steps import bisect
+
+Array = NDArray[Any]
+OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
+OFFSETS["both"] = (True, True)
+SPARE = 4  # directions beside the wanted ones in the block power iterations of the start
+N_POWER = 3
+OFFSET_SWEEPS = 3
+OFFSET_RIDGE = 2.0  # of the offsets before it is learned, in entries: a row's offset is shrunk as if by two more zeros
+
+
+@dataclass
+class State:
+    """Both sides, and what is learned beside them."""
+
+    rows: Side
+    cols: Side
+    constant: float
+    rank: int
+    n_observed: int
+    loss: Loss
+    scale: float = 1.0
+    bend: float = 1.0
+    blur: float = 0.0
+    step: int = 0
+    patterns: list[PatternPrior] = field(default_factory=list)
+
+    @property
+    def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+        """Each side with its other."""
+        return (self.rows, self.cols), (self.cols, self.rows)
+
+    def place(self, problem: Problem) -> None:
+        """Move the problem to where the sides are."""
+        offsets: Offsets | None = None
+        if self.constant or self.rows.offset or self.cols.offset:
+            offsets = Offsets(self.constant, self.rows.offsets, self.cols.offsets)
+        problem.place(offsets, self.rows.factors, self.cols.factors)
+
+
+@dataclass(frozen=True)
+class Sweeps(Solver):
+    """What the two refinements share: the start, and the order of things."""
+
+    offsets: str = "both"
+    block: int | None = None
+    max_iter: int | None = 12
+    grows: ClassVar[bool] = False
+    keeps_path: ClassVar[bool] = False
+    truncates: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.offsets not in OFFSETS:
+            raise SettingError(f"`offsets` must be one of {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
+        if self.block is not None and not (is_whole(self.block) and self.block >= 1):
+            raise SettingError(f"`block` must be None or an integer of at least 1, got {self.block!r}.")
+
+    def init(self, objective: Problem, rank: int) -> State:
+        """Fit the offsets; no factors yet."""
+        problem = need_entries(objective, type(self).__name__)
+        problem.reset()
+        constant = 0.0 if self.offsets == "none" else best_level(problem)
+        engines, sizes = (problem.engine, problem.across), problem.shape
+        parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
+        rows, cols = (Side.empty(*part, problem.dtype) for part in parts)
+        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.n_observed, problem.loss)
+        state.place(problem)
+        self._begin(problem, state)
+        for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
+            self._sweep(problem, state)
+        state.place(problem)
+        return state
+
+    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+        """More factors if there are to be any, then one sweep."""
+        state.step += 1
+        n_products = 0
+        if state.rows.rank < state.rank:
+            block = state.rank if self.block is None else self.block
+            n_products = self._grow(objective, rng, state, min(block, state.rank - state.rows.rank))
+        value = self._sweep(objective, state)
+        state.place(objective)
+        return StepReport(n_products=n_products, value=value, settled=state.rows.rank == state.rank)
+
+    def _grow(self, problem: Problem, rng: Generator, state: State, n: int) -> int:
+        """Start new factors from the leading triplets of the negative gradient."""
+        start = rng.standard_normal((problem.shape[1], min(n + SPARE, *problem.shape)))
+        U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
+        root = np.sqrt(s[:n] / state.bend)
+        precision = self._first_precision(state)
+        state.rows.widen((-U[:, :n] * root).astype(problem.dtype), precision)
+        state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision)
+        return n_products
+
+    def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
+        found = side.improve(other, state.constant, state.scale, learned, state.blur)
+        if found.bends > 0:
+            state.bend = found.bends / state.n_observed
+        return found
+
+    def _begin(self, problem: Problem, state: State) -> None:
+        raise NotImplementedError
+
+    def _first_precision(self, state: State) -> float:
+        raise NotImplementedError
+
+    def _sweep(self, problem: Problem, state: State) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FactorSweeps(Sweeps):
+    """Newton steps on every row and every column by turns, with a given ridge.
+
+    Objective: f plus ``ridge / 2`` times the squared factors of every row and column. Cost per step: O(rank**2
+    n_observed + rank**3 (n_rows + n_cols)). Rate: none known, the value never rises. Reference: alternating least
+    squares of Hu, Koren and Volinsky, 2008, under any loss.
+
+    Parameters
+    ----------
+    ridge : float, default=2
+        Of the factors.
+    offsets : {"both", "none", "global", "rows", "columns"}, default="both"
+    offset_ridge : float, default=0.2
+    count_power : float, default=0
+        A row with n entries has its ridge times ``n**count_power``.
+    block : int, optional
+        Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+    blur : float, default=0.01
+        Corners of nonsmooth losses are rounded over this share of the residual's spread.
+    """
+
+    ridge: float = 2.0
+    offset_ridge: float = 0.2
+    count_power: float = 0.0
+    blur: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        for name in ("ridge", "offset_ridge", "count_power", "blur"):
+            given = getattr(self, name)
+            if not (is_number(given) and 0 <= given < np.inf):
+                raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
+
+    def _begin(self, problem: Problem, state: State) -> None:
+        if not problem.smooth:
+            state.blur = (self.blur * problem.value() / state.n_observed) ** 2
+        for side, other in state.sides:
+            side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, 1e-9))
+            if self.count_power:
+                ones = np.ones((other.means.shape[0], 1), side.means.dtype)
+                counts = side.engine.concatenate("gather", ones)[:, 0]
+                side.counts = np.maximum(counts, 1.0) ** side.means.dtype.type(self.count_power)
+
+    def _first_precision(self, state: State) -> float:
+        return max(self.ridge, 1e-9)
+
+    def _sweep(self, problem: Problem, state: State) -> float:
+        loss = 0.0
+        for side, other in state.sides:
+            loss = self._improve(state, side, other, learned=False).loss
+        squares = (np.sum(side.counts[:, None] * side.means**2, axis=0, dtype=np.float64) for side, _ in state.sides)
+        return loss + sum(
+            0.5 * float(side.precisions @ found) for (side, _), found in zip(state.sides, squares, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class BayesSweeps(Sweeps):
+    """The same sweeps with the ridge of every component, of the offsets, and the noise learned from the data.
+
+    Objective: the negative evidence bound of independent normal factors. Cost per step: as `FactorSweeps`, and a few
+    passes for the pattern. Rate: none known, the bound never falls. Reference: Lim and Teh, KDD Cup 2007 (variational
+    Bayes for matrix factorisation), Koren, KDD 2008 (the pattern).
+
+    Every factor and offset has a mean and a variance. A sweep finds the best ones of each row given the columns, then
+    the other way round; then the precisions and the noise that make them likeliest. Components that the data does
+    not support fade out.
+
+    Parameters
+    ----------
+    offsets : {"both", "none", "global", "rows", "columns"}, default="both"
+    pattern_prior : bool, default=True
+        Whether the columns in which a row has entries say something of its factors, and the other way round.
+    pattern_ridge : float, default=3
+        Ridge of what the pattern says, in units of the rows' own precisions.
+    block : int, optional
+        Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+    """
+
+    pattern_prior: bool = True
+    pattern_ridge: float = 3.0
+    start_precision: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        for name in ("pattern_ridge", "start_precision"):
+            given = getattr(self, name)
+            if not (is_number(given) and 0 < given < np.inf):
+                raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
+        if not isinstance(self.pattern_prior, bool | np.bool_):
+            raise SettingError(f"`pattern_prior` must be True or False, got {self.pattern_prior!r}.")
+
+    def finish(self, state: State) -> dict[str, Any]:
+        """How sure the factors are."""
+        parts: list[Any] = []
+        for side, _ in state.sides:
+            for part in (side.means, side.variances):
+                missing = np.zeros((part.shape[0], int(not side.offset)), part.dtype)
+                parts.append(np.ascontiguousarray(np.column_stack((part, missing))))
+        noise = 1 / state.scale if state.loss.quadratic else 0.0
+        return {"posterior": Posterior(parts[0], parts[1], parts[2], parts[3], noise)}
+
+    def _begin(self, problem: Problem, state: State) -> None:
+        state.scale = problem.loss.best_scale(max(problem.value() / state.n_observed, 1e-30))
+        for side, _ in state.sides:
+            side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
+
+    def _first_precision(self, state: State) -> float:
+        return self.start_precision * float(np.sqrt(state.scale * state.bend))
+
+    def _sweep(self, problem: Problem, state: State) -> float:
+        self._learn_patterns(state)
+        bound = loss = 0.0
+        for k, (side, other) in enumerate(state.sides):
+            found = self._improve(state, side, other, learned=True)
+            loss = found.loss
+            squares = side.squares() + (state.patterns[k].squares() if state.patterns else 0.0)
+            n = side.means.shape[0]
+            side.precisions = n / np.maximum(squares, 1e-30)
+            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - found.logs
+        n = state.n_observed
+        state.scale = problem.loss.best_scale(max(loss / n, 1e-30))
+        return bound + state.scale * loss + n * problem.loss.log_normaliser(state.scale)
+
+    def _learn_patterns(self, state: State) -> None:
+        """From the second sweep with factors on, look at what the pattern says of each side."""
+        if not self.pattern_prior or state.step < 2:
+            return
+        if not state.patterns:
+            state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
+        for pattern in state.patterns:
+            pattern.improve(2)
+
+
+def best_level(problem: Problem) -> float:
+    """The constant prediction of least value, at X = 0 without offsets."""
+    ones = [np.ones(size, problem.dtype) for size in problem.shape]
+    for sign in (1.0, -1.0):
+        phi = problem.along(sign * ones[0], ones[1])
+        weight = phi.best_weight() if problem.piecewise_linear else bisect(phi)[0]
+        if weight > 0:
+            return sign * weight
+    return 0.0
+
+
+def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
+    """The offsets alone, their ridge learned; three sweeps."""
+    solver = BayesSweeps(offsets)
+    solver.init(problem, 1)
+    found = problem.offsets
+    problem.reset()
+    return found
