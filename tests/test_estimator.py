@@ -93,7 +93,7 @@ SOLVERS = [
 
 @pytest.mark.parametrize(("settings", "solver"), SOLVERS, ids=str)
 def test_a_fit_is_the_solver_s_result(observations, settings, solver):
-    fitted = MatrixCompletion(rank=4, dtype="float64", random_state=3, **settings).fit(observations)
+    fitted = MatrixCompletion("square", 4, dtype="float64", random_state=3, **settings).fit(observations)
     result = solve(Problem(observations, Square(), dtype=np.float64), solver, rank=4, random_state=3)
     assert np.array_equal(fitted.theta_, result.model.theta) and np.array_equal(fitted.U_, result.model.U)
     assert np.array_equal(fitted.model_.to_dense(), result.model.to_dense())
@@ -107,7 +107,7 @@ def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
         for settings in (
             {},
             {"method": "rankwise"},
-            {"refine": "bayes", "offsets": "both", "rank": 31, "loss": "square"},
+            {"refine": "bayes", "offsets": "both", "rank": 31, "loss": Huber(1.345 * observations.targets.std())},
         )
     )
     assert same(default, named) and same(default, spelled)
@@ -119,7 +119,7 @@ def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
     [([1.0, -1.0, 1.0], "logistic"), ([-1.0, -1.0, -1.0], "logistic"), ([1.0, 1.0, 1.0], "square"),
      ([1.0, -1.0, 0.0], "square"), ([1.0, 2.0, -1.0], "square")],
 )  # fmt: skip
-def test_auto_is_logistic_for_signs_and_square_for_others(targets, loss):
+def test_auto_is_logistic_for_signs_and_square_for_others_in_a_pursuit(targets, loss):
     data = Observations.from_coo([0, 1, 1], [0, 0, 1], targets)
     found, wanted = (MatrixCompletion(name, rank=1, refine="economic").fit(data) for name in ("auto", loss))
     assert same(found, wanted) and found.model_.link == ("logit" if loss == "logistic" else "identity")

@@ -532,9 +532,6 @@ def test_n_conjugate_gradient_steps_are_the_best_in_their_krylov_space():
         np.testing.assert_allclose(given.prior.weights[:, k], best, rtol=1e-8, atol=1e-10)
 
 
-misplaced = pytest.mark.xfail(reason="new weights go before the last factor of a side without offsets")
-
-
 def test_rows_that_are_zero_leave_the_pattern_prior_at_zero():
     given = Pattern()
     given.side.means[:] = 0.0
@@ -542,14 +539,8 @@ def test_rows_that_are_zero_leave_the_pattern_prior_at_zero():
     assert not given.prior.weights.any() and not given.side.around.any()
 
 
-@pytest.mark.parametrize(
-    "kind, block",
-    [
-        pytest.param(kind, block, marks=[misplaced] if block == 1 and kind != "both" else [])
-        for kind in OFFSETS
-        for block in (None, 1, 2)
-    ],
-)
+@every_kind
+@pytest.mark.parametrize("block", [None, 1, 2])
 def test_what_a_row_is_thought_to_be_is_what_the_weights_of_its_pattern_say(kind, block):
     problem = problem_of(Square(), 27)
     state, _ = run(BayesSweeps(kind, block), problem, rank=4, n_steps=7)
@@ -673,13 +664,7 @@ def test_a_pattern_prior_is_wanted_or_not():
         BayesSweeps(pattern_prior="yes")
 
 
-SIGNS = [
-    Square(),
-    Logistic(),
-    SquaredHinge(),
-    SmoothHinge(),
-    pytest.param(Hinge(), marks=pytest.mark.xfail(reason="the level, -1 or +1, is at the corner of half the entries")),
-]
+SIGNS = [Square(), Logistic(), SquaredHinge(), SmoothHinge(), Hinge()]
 
 
 @pytest.mark.parametrize("loss", SIGNS, ids=repr)
@@ -693,14 +678,8 @@ def test_planted_signs_are_learned_by_every_loss_of_signs(loss):
         assert np.mean(np.sign(model.to_dense()) == np.sign(X)) > 0.85
 
 
-too_far = pytest.mark.xfail(reason="nothing holds back the greedy start, nor the first step from variances of zero")
-COUNTS = [pytest.param(solver, kind, marks=too_far) for solver in SWEEPS for kind in ("none", "global")]
-COUNTS += [(solver, "both") for solver in SWEEPS]
-
-
-@pytest.mark.parametrize(
-    "solver, kind", COUNTS, ids=lambda part: part if isinstance(part, str) else type(part).__name__
-)
+@every_kind
+@every_solver
 def test_planted_counts_of_very_different_sizes_are_learned(solver, kind):
     rng = np.random.default_rng(34)
     rates = np.exp(rng.normal(0, 2, (40, 1)) + rng.normal(0, 2, 30))
@@ -711,7 +690,6 @@ def test_planted_counts_of_very_different_sizes_are_learned(solver, kind):
     assert np.median(np.abs(found - rates)[rates > 5] / rates[rates > 5]) < 0.5
 
 
-@too_far
 def test_offsets_of_counts_are_no_worse_than_their_level():
     rng = np.random.default_rng(35)
     rates = np.ones((40, 30))
@@ -723,13 +701,12 @@ def test_offsets_of_counts_are_no_worse_than_their_level():
     assert Poisson().value(found, seen.targets).sum() <= Poisson().value(level, seen.targets).sum()
 
 
-@pytest.mark.parametrize(
-    "ridge", [pytest.param(0.0, marks=pytest.mark.xfail(reason="no curvature, steps far too long")), 1.0]
-)
-def test_a_users_loss_with_corners_is_learned_as_its_built_in_twin(ridge):
+@pytest.mark.parametrize(("ridge", "share"), [(0.0, 0.15), (1.0, 0.05)])
+def test_a_users_loss_with_corners_is_learned_nearly_as_its_built_in_twin(ridge, share):
+    """It has no parabola of its own, only two points: without a ridge its sweeps end some percent higher."""
     seen = problem_of(Square(), 35, shape=(40, 30), density=0.8).observations
     values = [
         solve(Problem(seen, loss, dtype="float64"), FactorSweeps(ridge=r, offset_ridge=r), rank=2).history[-1].value * k
         for loss, r, k in ((lopsided, ridge, 1), (Quantile(0.35), ridge / 2, 2))
     ]
-    assert values[0] <= 1.05 * values[1]
+    assert values[0] <= (1 + share) * values[1]

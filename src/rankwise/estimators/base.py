@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .. import losses
@@ -42,6 +42,7 @@ class LowRankEstimator(BaseEstimator):
         y : ignored
         """
         observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
@@ -122,9 +123,18 @@ def as_seed(random_state: Any) -> int:
     return int(random_state)
 
 
-def loss_for(loss: Any, targets: NDArray[Any]) -> Any:
-    """The loss itself; "auto" is logistic for targets of -1 and +1, and square for others."""
+def loss_for(loss: Any, observations: Observations, plain: bool = False) -> Any:
+    """The loss itself; "auto" is logistic for targets of -1 and +1, else Huber's, or square if `plain`.
+
+    Huber's turns linear at 1.345 standard deviations of the targets, the usual share; against the square loss that
+    takes 0.002 off the RMSE of MovieLens 1M and 0.003 off the MAE (docs/refinement.md).
+    """
     if not (isinstance(loss, str) and loss == "auto"):
         return loss
-    signs = targets.size > 0 and bool((np.abs(targets) == 1).all()) and bool((targets < 0).any())
-    return "logistic" if signs else "square"
+    seen = slice(None) if observations.weights is None else observations.weights > 0
+    targets = observations.targets[seen].astype(np.float64)
+    if bool((np.abs(targets) == 1).all()) and bool((targets < 0).any()):
+        return "logistic"
+    weights = None if observations.weights is None else observations.weights[seen]
+    spread = float(np.sqrt(np.average((targets - np.average(targets, weights=weights)) ** 2, weights=weights)))
+    return "square" if plain or spread == 0 else losses.Huber(1.345 * spread)

@@ -26,7 +26,8 @@ class MatrixCompletion(LowRankEstimator):
     loss : str or Loss, default="auto"
         "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
         "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
-        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1, and square for others.
+        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
+        from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
     rank : int or "auto", default="auto"
         Largest rank. "auto" is 31 for refine="bayes", where components that the data does not support fade out;
         16 for "factors"; and chosen on held-out entries for the pursuits, see `path_`.
@@ -119,7 +120,7 @@ class MatrixCompletion(LowRankEstimator):
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """The named method, sweeps, or a pursuit with the asked refinement."""
         self._check_together()
-        loss = loss_for(self.loss, observations.targets)
+        loss = loss_for(self.loss, observations, self._kind() != "bayes")
         if self._kind() == "bayes":
             return self._bayes(), CAP if self.rank == "auto" else self.rank
         if self._kind() == "factors":
@@ -131,7 +132,7 @@ class MatrixCompletion(LowRankEstimator):
         return solver, self._pursued_rank(observations, solver, loss, seed)
 
     def _objective(self, observations: Observations) -> Objective:
-        loss = loss_for(self.loss, observations.targets)
+        loss = loss_for(self.loss, observations, self._kind() != "bayes")
         if self._kind() in ("bayes", "factors"):
             return Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs)
         offsets = "none" if self.offsets == "auto" or self.method is not None else self.offsets
@@ -167,6 +168,7 @@ class MatrixCompletion(LowRankEstimator):
                 ridges=RIDGES,
                 rank=rank,
                 loss=losses.get(loss),
+                max_iter=self.max_iter,
                 random_state=seed,
             )
             return solver(self.path_.best), rank

@@ -73,7 +73,7 @@ def two_point_expected(p, m, s, o):
         weight = (slope_at(p, m + h, o) - slope_at(p, m - h, o)) / (2.0 * h)
     else:
         weight = (right - left) / (2.0 * h)
-    return value, 0.5 * (left + right), weight
+    return value, 0.5 * (left + right), max(weight, 0.0)  # rounding
 
 
 PARABOLAS = {

@@ -91,6 +91,8 @@ def choose_rank(
         callback=score.no_better,
         random_state=random_state,
     ).history
+    if not len(history):  # no step lowers the value: zero is as good as it gets
+        return Choice(1, np.zeros(0, int), np.zeros(0), np.zeros(0))
     ranks = history.column("rank")
     scores, deviations = (np.array(column) for column in zip(*score.found, strict=True))
     least = int(np.argmin(scores))
@@ -106,6 +108,7 @@ def choose_ridge(
     ridges: Sequence[float],
     rank: int,
     loss: Loss,
+    max_iter: int | None = None,
     random_state: int = 0,
 ) -> Choice:
     """Ridge of least validation loss, from the largest down until the loss rises; a twentieth of the entries held out.
@@ -119,13 +122,15 @@ def choose_ridge(
         Falling.
     rank : int
     loss : Loss
+    max_iter : int, optional
+        Sweeps of each fit.
     random_state : int, default=0
     """
     train, held_out = split_entries(observations, HELD_OUT, random_state)
     objective, found = build(train), []
     for ridge in ridges:
         score = _Validation(loss)
-        result = solve(objective, method(ridge), rank=rank, random_state=random_state)
+        result = solve(objective, method(ridge), rank=rank, max_iter=max_iter, random_state=random_state)
         score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
         found.append((ridge, *score.found[0]))
         if len(found) > 1 and found[-1][1] > found[-2][1]:

@@ -35,8 +35,9 @@ class PatternPrior:
     def improve(self, n_iter: int) -> None:
         """Take conjugate gradient steps, then move what the side's rows are thought to be around."""
         missing = self.side.means.shape[1] - self.weights.shape[1]
-        if missing:
-            self.weights = np.insert(self.weights, [max(self.weights.shape[1] - 1, 0)] * missing, 0.0, axis=1)
+        if missing:  # new factors came before the offset
+            at = self.weights.shape[1] - int(self.side.offset)
+            self.weights = np.insert(self.weights, [at] * missing, 0.0, axis=1)
         around = self.side.around
         left = self._pull(self.side.means - around) - self.ridge * self.weights
         direction, squared = left, _squares(left)

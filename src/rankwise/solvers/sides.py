@@ -62,15 +62,14 @@ class Side:
         """Means of the offsets, shape (n,); zeros if there are none."""
         return self.means[:, -1] if self.offset else np.zeros(self.means.shape[0], self.means.dtype)
 
-    def widen(self, factors: Array, precision: float) -> None:
+    def widen(self, factors: Array, precision: float, variance: float = 0.0) -> None:
         """Put more factors before the offset."""
-        at = self.rank
-        self.means = np.ascontiguousarray(np.insert(self.means, [at] * factors.shape[1], factors, axis=1))
-        self.variances, self.around = (
-            np.ascontiguousarray(np.insert(part, [at] * factors.shape[1], 0.0, axis=1))
-            for part in (self.variances, self.around)
+        places = [self.rank] * factors.shape[1]
+        self.means, self.variances, self.around = (
+            np.ascontiguousarray(np.insert(part, places, new, axis=1))
+            for part, new in ((self.means, factors), (self.variances, variance), (self.around, 0.0))
         )
-        self.precisions = np.insert(self.precisions, [at] * factors.shape[1], precision)
+        self.precisions = np.insert(self.precisions, places, precision)
 
     def given(self, constant: float, ones: bool, blur: float) -> Given:
         """What the other side sees; `ones` if it has offsets, `blur` is added to every variance."""

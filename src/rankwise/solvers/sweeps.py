@@ -26,6 +26,8 @@ OFFSETS["both"] = (True, True)
 SPARE = 4  # directions beside the wanted ones in the block power iterations of the start
 N_POWER = 3
 OFFSET_SWEEPS = 3
+LEAST_RIDGE = 1e-9
+START = 0.1  # variance that new factors start with, in units of what they are thought to have before they are seen
 OFFSET_RIDGE = 2.0  # of the offsets before it is learned, in entries: a row's offset is shrunk as if by two more zeros
 
 
@@ -42,6 +44,7 @@ class State:
     scale: float = 1.0
     bend: float = 1.0
     blur: float = 0.0
+    spread: float = 0.0
     step: int = 0
     patterns: list[PatternPrior] = field(default_factory=list)
 
@@ -107,10 +110,11 @@ class Sweeps(Solver):
         """Start new factors from the leading triplets of the negative gradient."""
         start = rng.standard_normal((problem.shape[1], min(n + SPARE, *problem.shape)))
         U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
-        root = np.sqrt(s[:n] / state.bend)
-        precision = self._first_precision(state)
-        state.rows.widen((-U[:, :n] * root).astype(problem.dtype), precision)
-        state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision)
+        length = held_back(problem, U[:, :n], V[:, :n], s[:n] / state.bend)
+        root = np.sqrt(length * s[:n] / state.bend)
+        precision, variance = self._first_precision(state)
+        state.rows.widen((-U[:, :n] * root).astype(problem.dtype), precision, variance)
+        state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
@@ -122,7 +126,8 @@ class Sweeps(Solver):
     def _begin(self, problem: Problem, state: State) -> None:
         raise NotImplementedError
 
-    def _first_precision(self, state: State) -> float:
+    def _first_precision(self, state: State) -> tuple[float, float]:
+        """Precision of new factors before they are seen, and the variance they start with."""
         raise NotImplementedError
 
     def _sweep(self, problem: Problem, state: State) -> float:
@@ -148,7 +153,8 @@ class FactorSweeps(Sweeps):
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
     blur : float, default=0.01
-        Corners of nonsmooth losses are rounded over this share of the residual's spread.
+        Corners of nonsmooth losses are rounded over this share of the mean loss of a constant; over half of it at
+        first, and half as much each sweep, so that entries at a corner do not hold a row there.
     """
 
     ridge: float = 2.0
@@ -166,18 +172,25 @@ class FactorSweeps(Sweeps):
 
     def _begin(self, problem: Problem, state: State) -> None:
         if not problem.smooth:
-            state.blur = (self.blur * problem.value() / state.n_observed) ** 2
+            self._sharpen(state, problem.value() / state.n_observed)
         for side, other in state.sides:
-            side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, 1e-9))
+            side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
             if self.count_power:
                 ones = np.ones((other.means.shape[0], 1), side.means.dtype)
                 counts = side.engine.concatenate("gather", ones)[:, 0]
                 side.counts = np.maximum(counts, 1.0) ** side.means.dtype.type(self.count_power)
 
-    def _first_precision(self, state: State) -> float:
-        return max(self.ridge, 1e-9)
+    def _first_precision(self, state: State) -> tuple[float, float]:
+        return max(self.ridge, LEAST_RIDGE), 0.0
+
+    def _sharpen(self, state: State, spread: float) -> None:
+        """Round corners by less than before; the value cannot rise by that."""
+        state.spread = spread
+        state.blur = max(0.25 * state.blur or (0.5 * spread) ** 2, (self.blur * spread) ** 2)
 
     def _sweep(self, problem: Problem, state: State) -> float:
+        if state.spread:
+            self._sharpen(state, state.spread)
         loss = 0.0
         for side, other in state.sides:
             loss = self._improve(state, side, other, learned=False).loss
@@ -231,16 +244,18 @@ class BayesSweeps(Sweeps):
             for part in (side.means, side.variances):
                 missing = np.zeros((part.shape[0], int(not side.offset)), part.dtype)
                 parts.append(np.ascontiguousarray(np.column_stack((part, missing))))
-        noise = 1 / state.scale if state.loss.quadratic else 0.0
+        noise = float(1 / state.scale) if state.loss.quadratic else 0.0
         return {"posterior": Posterior(parts[0], parts[1], parts[2], parts[3], noise)}
 
     def _begin(self, problem: Problem, state: State) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.n_observed, 1e-30))
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
+            side.variances[:] = 1.0 / (OFFSET_RIDGE * state.scale)
 
-    def _first_precision(self, state: State) -> float:
-        return self.start_precision * float(np.sqrt(state.scale * state.bend))
+    def _first_precision(self, state: State) -> tuple[float, float]:
+        precision = self.start_precision * float(np.sqrt(state.scale * state.bend))
+        return precision, START / precision
 
     def _sweep(self, problem: Problem, state: State) -> float:
         self._learn_patterns(state)
@@ -275,6 +290,15 @@ def best_level(problem: Problem) -> float:
         if weight > 0:
             return sign * weight
     return 0.0
+
+
+def held_back(problem: Problem, U: Array, V: Array, s: Array) -> float:
+    """Length, one or a half of that and so on, of the step ``-U diag(s) V.T`` that does not raise the value."""
+    phi, length = problem.along(U, V, -s), 1.0
+    value = problem.value()
+    while length > 1e-9 and not phi(np.array([1.0, length]))[0] <= value:
+        length *= 0.5
+    return length
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
