@@ -12,6 +12,7 @@ from rich.console import Console
 from .. import datasets, selection
 from .._errors import MissingExtraError, SettingError
 from ..datasets import Planted
+from ..estimators import MatrixCompletion
 from ..model import LowRankModel, load, save
 from ..objectives import Problem
 from ..observations import Observations
@@ -43,6 +44,7 @@ class Outcome:
     planted: Planted
     held_out: Observations
     results: dict[str, Result]
+    default: float  # score of `MatrixCompletion()`, as shown
 
     @property
     def truth(self) -> float:
@@ -122,7 +124,9 @@ def _learn(task: Task, seed: int, jobs: int | None) -> Outcome:
         )
         for method in task.methods
     }
-    return Outcome(task, planted, held_out, results)
+    default = MatrixCompletion(n_jobs=jobs, random_state=seed).fit(train)
+    predicted = default.model_.at(held_out.rows, held_out.cols)
+    return Outcome(task, planted, held_out, results, task.score(held_out.targets, predicted) / task.unit)
 
 
 def _show(outcome: Outcome, out: Console) -> None:
@@ -138,6 +142,7 @@ def _show(outcome: Outcome, out: Console) -> None:
             row += [f"{record.value:,.0f}", shown(score)]
     truth = ["truth", *["", shown(outcome.truth)] * len(task.methods)]
     table(out, f"{task.name}: {outcome.planted.about}; {task.loss} loss", columns, rows, last=truth)
+    out.print(f"MatrixCompletion() with nothing set: {task.score_name} {shown(outcome.default)}.\n")
 
 
 def _reload(outcome: Outcome, path: Path, out: Console) -> None:

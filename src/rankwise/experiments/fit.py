@@ -70,7 +70,10 @@ class Curve:
             column.append(value)
 
     def _score(self, side: Observations) -> float:
-        return self.score(side.targets, predict(*self.problem.point.padded, side.rows, side.cols), self.part.unit)
+        predicted = predict(*self.problem.point.padded, side.rows, side.cols)
+        if self.problem.offsets is not None:
+            predicted += self.problem.offsets.at(side.rows, side.cols)
+        return self.score(side.targets, predicted, self.part.unit)
 
 
 def fit(experiment: Experiment, data: Data, part: Part, solver: Any) -> Line:
