@@ -7,7 +7,7 @@ DEMO_READY := .venv/.ready-demo
 TEST_READY := .venv/.ready-test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench clean
+.PHONY: help demo test test-a-to-l test-m-to-z test-all check bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -15,8 +15,14 @@ help:  ## Show this list
 demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
 	$(BIN)/rankwise demo --output demo-output
 
-test: $(TEST_READY)  ## Run the fast tests
-	$(BIN)/python -m pytest -m "not slow"
+test: $(TEST_READY)  ## Run the fast tests, half of the files in each of two processes
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-a-to-l test-m-to-z
+
+test-a-to-l: $(TEST_READY)
+	$(BIN)/python -m pytest -q -m "not slow" tests/test_[a-l]*.py
+
+test-m-to-z: $(TEST_READY)
+	$(BIN)/python -m pytest -q -m "not slow" tests/test_[m-z]*.py
 
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(BIN)/python -m pytest

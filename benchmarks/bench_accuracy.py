@@ -18,7 +18,7 @@ from rankwise.selection import auc, mean_absolute_error, root_mean_squared_error
 from .common import Row
 from .peers import PEERS, installed, timed
 
-DATA = {"epinions": 0.1, "slashdot": 0.1, "movielens-100k": 0.5, "movielens-1m": 0.5}
+DATA = {"movielens-100k": 0.5, "movielens-1m": 0.5, "slashdot": 0.1, "epinions": 0.1}
 Predict = Callable[[Observations, Observations], tuple[np.ndarray, float]]
 
 

@@ -56,9 +56,11 @@ def table(rows: list[Row]) -> str:
 
 
 def store(name: str, question: str, rows: Iterable[Row]) -> list[Row]:
-    """Write the rows beside the question they answer; return them."""
-    found = list(rows)
+    """Write the rows beside the question they answer, each as it comes; return them."""
+    found: list[Row] = []
     RESULTS.mkdir(exist_ok=True)
-    content = {"question": question, "machine": machine(), "rows": found}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    for row in rows:
+        found.append(row)
+        content = {"question": question, "machine": machine(), "rows": found}
+        (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
     return found

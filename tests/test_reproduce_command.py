@@ -121,7 +121,7 @@ from rankwise.cli import main
 from rankwise.experiments import run
 reproduce = import_module("rankwise.cli.reproduce")
 reproduce.find = lambda name: tiny()
-slowly = lambda tell: lambda event: (tell(event), time.sleep(0.3))
+slowly = lambda tell: lambda event: (tell(event), time.sleep(1.0))
 reproduce.run = lambda *given, tell: run(*given, load=load, tell=slowly(tell))
 main(["reproduce", "tiny", "--output", {folder!r}])
 """
