@@ -112,7 +112,8 @@ def test_search_leaves_no_stored_weight():
 
 
 INTERRUPTED = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
 sys.path.insert(0, {tests!r})
 import time
 from test_experiments import load, tiny
