@@ -228,7 +228,7 @@ def test_the_curve_ends_at_the_table_s_score(finished):
     for method in experiment.methods[:2]:
         first, *others = store.find("fit", "tiny", method.name, experiment.digest(experiment.data[0], method))
         assert first["curve"]["testing"][-1] == pytest.approx(first["scores"]["accuracy"], abs=1e-9)
-        assert len(first["curve"]["cpu"]) == first["steps"] and np.all(np.diff(first["curve"]["wall"]) > 0)
+        assert 2 <= len(first["curve"]["cpu"]) <= first["steps"] and np.all(np.diff(first["curve"]["wall"]) > 0)
         assert first["curve"]["training"][-1] > 50
         assert not any("curve" in line for line in others)
 

@@ -17,6 +17,7 @@ from .plan import Data, Experiment, Method, Split
 from .scores import SCORES, Score
 from .store import Line
 
+APART = 1.02  # a curve's next point is this much later than the one before: hundreds of steps are not all scored
 NO_WEIGHT = 1e12  # above the largest useful weight of any data: the solution is zero after one step
 
 
@@ -57,14 +58,25 @@ def standardised(part: Part) -> Part:
 
 
 class Curve:
-    """Callback of `solve` that scores each step on both sides of a split; the clock stands still meanwhile."""
+    """Callback of `solve` that scores steps on both sides of a split; the clock stands still meanwhile."""
 
     def __init__(self, problem: Problem, part: Part, score: Score) -> None:
         self.problem, self.part, self.score = problem, part, score
         self.columns: dict[str, list[float]] = {"cpu": [], "wall": [], "training": [], "testing": []}
 
     def __call__(self, record: Record) -> None:
-        """Add a point."""
+        """Add a point, if it is far enough from the last one on a logarithmic axis."""
+        wall = self.columns["wall"]
+        if not wall or record.wall_seconds >= APART * wall[-1]:
+            self.add(record)
+
+    def end(self, record: Record) -> None:
+        """Add the last point, unless it is there."""
+        if self.columns["wall"][-1:] != [record.wall_seconds]:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        """Score the problem's point."""
         found = record.cpu_seconds, record.wall_seconds, *map(self._score, (self.part.train, self.part.held_out))
         for column, value in zip(self.columns.values(), found, strict=True):
             column.append(value)
@@ -81,6 +93,8 @@ def fit(experiment: Experiment, data: Data, part: Part, solver: Any) -> Line:
     problem = Problem(part.train, experiment.loss)
     curve = Curve(problem, part, SCORES[experiment.scores[0]]) if part.number == 0 else None
     result = solve(problem, solver, rank=data.rank, time_limit=experiment.time_limit, callback=curve)
+    if curve is not None and result.history:
+        curve.end(result.history[-1])
     timed_out = result.status.reason == "time"
     found: Line = {
         "status": "time" if timed_out else "done",
