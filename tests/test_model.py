@@ -18,7 +18,7 @@ from helpers import make_observations
 import rankwise as rw
 from rankwise._errors import ModelFileError
 from rankwise.losses import Square
-from rankwise.model import Factors, LowRankModel, Offsets, Posterior, load, save
+from rankwise.model import Factors, LowRankModel, Offsets, Posterior, Seen, load, save
 
 
 def make_model(rank=3, shape=(6, 5), dtype=np.float64, **options):
@@ -270,6 +270,9 @@ def same(one, other):
         if dataclasses.is_dataclass(a):
             if not same(a, b):
                 return False
+        elif isinstance(a, Seen):
+            if type(b) is not Seen or not all(map(np.array_equal, a, b)):
+                return False
         elif isinstance(a, np.ndarray):
             if b is None or (a.dtype, a.shape, a.tobytes()) != (b.dtype, b.shape, b.tobytes()):
                 return False
@@ -517,11 +520,11 @@ def test_a_folder_is_refused(tmp_path):
     assert "is not a rankwise model" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("version", [3, 99])
+@pytest.mark.parametrize("version", [4, 99])
 def test_a_later_format_asks_for_an_update(path, true_parts, version):
     arrays, described = true_parts
     write(path, arrays, described | {"version": version})
-    sentence = f"has format {version}; this version of rankwise reads up to 2. Update rankwise."
+    sentence = f"has format {version}; this version of rankwise reads up to 3. Update rankwise."
     assert refused(path).endswith(sentence)
 
 
@@ -678,3 +681,25 @@ def test_factors_equal_the_dense_matrix_they_stand_for(dtype):
 
     factors.clear()
     assert (factors.rank, factors.U.shape, factors.V.shape, factors.theta.size) == (0, (7, 0), (4, 0), 0)
+
+
+def test_loss_seen_and_facts_come_back_from_the_file(tmp_path):
+    observations = rw.datasets.ratings(30, 20, rank=2, density=0.4).observations
+    fitted = rw.MatrixCompletion(rank=2, loss=rw.losses.Huber(0.5)).fit(observations)
+    fitted.save(tmp_path / "a")
+    fitted.save(tmp_path / "b", seen=False)
+    model = rw.load(tmp_path / "a")
+    assert model.loss == rw.losses.Huber(0.5) and model.facts == fitted.model_.facts
+    assert model.facts["n_observed"] == observations.n_observed and model.facts["settings"]["rank"] == 2
+    np.testing.assert_array_equal(model.seen.indices, observations.indices)
+    np.testing.assert_array_equal(model.seen.indptr, observations.indptr)
+    assert rw.load(tmp_path / "b").seen is None
+
+
+def test_a_pattern_that_does_not_fit_is_damage(tmp_path):
+    observations = rw.datasets.ratings(30, 20, rank=2, density=0.4).observations
+    model = rw.MatrixCompletion(rank=2).fit(observations).model_
+    wrong = dataclasses.replace(model, seen=model.seen._replace(indices=model.seen.indices + np.uint32(5)))
+    save(wrong, tmp_path / "m")
+    with pytest.raises(rw.ModelFileError, match="do not fit together"):
+        load(tmp_path / "m")

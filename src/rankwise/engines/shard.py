@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from ..kernels import pattern
 from ..kernels.rows import Given, Prior
 from ..losses import Loss
-from ..model import Offsets
 from ..observations import Observations
 from .buffers import Buffers
+from .offsets import Offsets
 
 Array = NDArray[Any]
 

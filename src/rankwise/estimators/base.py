@@ -1,6 +1,7 @@
 """What the estimators share: build the objective, solve, store, predict."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from ..model import LowRankModel, save
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import fit_offsets, solve
+from ..solvers import Result, fit_offsets, solve
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
+PLAIN = (bool, int, float, str, type(None))
+STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the history, kept with the model
 LONGEST = 100  # the largest rank that rank="auto" tries
 
 
@@ -50,7 +53,8 @@ class LowRankEstimator(BaseEstimator):
             "time_limit": self.time_limit,
         }
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
-        self.model_, self.history_, self.status_ = result.model, result.history, result.status
+        self.history_, self.status_ = result.history, result.status
+        self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
         self.n_features_in_ = result.model.shape[1]
@@ -68,9 +72,32 @@ class LowRankEstimator(BaseEstimator):
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
         return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
 
-    def save(self, path: str | os.PathLike[str], *, labels: bool = True) -> None:
-        """Write the fitted model to a file that `rankwise.load` reads."""
-        save(self._fitted(), path, labels=labels)
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
+        """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
+        save(self._fitted(), path, labels=labels, seen=seen)
+
+    def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
+        """How the model was learned, in plain values that fit into its file."""
+        history, choice = result.history, self.__dict__.get("path_")
+        steps = {name: history.column(name).tolist() for name in STEPS}
+        facts: dict[str, Any] = {
+            "estimator": type(self).__name__,
+            "settings": {name: value if isinstance(value, PLAIN) else str(value) for name, value in self._changed()},
+            "solver": repr(solver),
+            "loss": repr(result.model.loss),
+            "n_observed": observations.n_observed,
+            "status": str(result.status),
+            "seconds": history[-1].wall_seconds if len(history) else 0.0,
+            "compile_seconds": result.compile_seconds,
+            "initial_value": history.initial_value,
+            "history": steps,
+        }
+        return facts if choice is None else facts | {"path": choice.to_dict() | {"best": choice.best}}
+
+    def _changed(self) -> list[tuple[str, Any]]:
+        """Parameters that differ from their defaults."""
+        usual = type(self)().get_params()
+        return [(name, value) for name, value in self.get_params().items() if value is not usual[name]]
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""

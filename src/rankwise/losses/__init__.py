@@ -1,5 +1,8 @@
 """Losses: formulas, facts (smooth? Lipschitz? which targets?), and losses that users write."""
 
+from dataclasses import asdict
+from typing import Any
+
 from .._errors import LossError
 from .base import Loss
 from .custom import CustomLoss, loss
@@ -35,6 +38,16 @@ def get(loss: "str | Loss") -> Loss:
     )
 
 
+def to_plain(loss: Loss | None) -> dict[str, Any] | None:
+    """Name and parameters of a built-in loss, as plain values; None for others, which are code."""
+    return {"name": loss.name, "parameters": asdict(loss)} if type(loss) in BY_NAME.values() else None  # type: ignore
+
+
+def from_plain(plain: dict[str, Any] | None) -> Loss | None:
+    """The loss that `to_plain` described."""
+    return None if plain is None else BY_NAME[plain["name"]](**plain["parameters"])
+
+
 __all__ = [
     "BY_NAME",
     "Absolute",
@@ -49,6 +62,8 @@ __all__ = [
     "SmoothHinge",
     "Square",
     "SquaredHinge",
+    "from_plain",
     "get",
     "loss",
+    "to_plain",
 ]

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import ModelFileError
+from .. import losses
+from .._errors import DataError, LossError, ModelFileError
+from ..engines import Offsets
 from ..losses.links import LINKS
-from .low_rank import LowRankModel
-from .offsets import Offsets
+from ..observations.build import check_csr
+from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 
-FORMAT, VERSION = "rankwise-model", 2
+FORMAT, VERSION = "rankwise-model", 3
 ABOUT = ("link", "chosen", "only_by")
 OFFSETS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
@@ -28,11 +30,12 @@ DAMAGE = (
 )
 
 
-def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True) -> None:
+def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
     """Write `model` to a file; the file appears complete or not at all.
 
-    The file holds the factors, offsets and their variances and, unless ``labels=False``, the names of the rows and
-    columns.
+    The file holds the factors, offsets and their variances, how they were learned and, unless they are left out with
+    ``labels=False`` and ``seen=False``, the names of the rows and columns, and which entries were seen. It holds no
+    value of an entry.
     """
     target = Path(path)
     arrays: dict[str, Any] = {"path": model.path, "U": model.U, "V": model.V}
@@ -42,6 +45,9 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             if found is not None:
                 arrays[name] = _plain(found, name)
     about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
+    about |= {"loss": losses.to_plain(model.loss), "facts": model.facts}
+    if seen and model.seen is not None:
+        arrays |= {f"seen_{name}": part for name, part in model.seen._asdict().items()}
     if model.offsets is not None:
         about["constant"] = float(model.offsets.constant)
         arrays |= {f"offsets_{name}": getattr(model.offsets, name) for name in OFFSETS}
@@ -93,6 +99,9 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         if "noise_variance" in about:
             found = {name: parts.pop(f"posterior_{name}") for name in POSTERIOR}
             parts["posterior"] = Posterior(**found, noise_variance=float(about["noise_variance"]))
+        parts["loss"], parts["facts"] = losses.from_plain(about.get("loss")), about.get("facts", {})  # from format 3 on
+        if "seen_indptr" in parts:
+            parts["seen"] = Seen(*(parts.pop(f"seen_{name}") for name in Seen._fields))
         model = LowRankModel(**parts)
         longest = model.longest
         sound = model.path.shape == (longest, longest) and model.U.shape[1:] == model.V.shape[1:] == (longest,)
@@ -103,7 +112,7 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
             sound = sound and (labels is None or labels.shape == (size,))
         sound = sound and model.link in LINKS and isinstance(model.only_by, str | None)
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError):
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, DataError, LossError):
         sound = False
     if not sound:
         raise ModelFileError(f"{where} is damaged: its parts do not fit together.")
@@ -123,7 +132,11 @@ def _extras_fit(model: LowRankModel) -> bool:
         width, sizes = max(model.posterior.row_means.shape[1], 1), np.repeat(model.shape, 2)
         parts += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
     kinds = (np.float32, np.float64)
-    sound = all(part.shape == shape and part.dtype in kinds and np.isfinite(part).all() for part, shape in parts)
+    if model.seen is not None:
+        check_csr(*model.seen, model.shape)
+    sound = isinstance(model.facts, dict) and all(
+        part.shape == shape and part.dtype in kinds and np.isfinite(part).all() for part, shape in parts
+    )
     return sound and bool(np.isfinite(numbers).all()) and all(np.min(part, initial=0.0) >= 0 for part in variances)
 
 

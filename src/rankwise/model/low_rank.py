@@ -1,19 +1,27 @@
 """`LowRankModel`: what a solver returns."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import is_whole
 from .._errors import DataError, SettingError
+from ..engines import Offsets
 from ..kernels import pattern
+from ..losses import Loss
 from ..losses.links import response
-from .offsets import Offsets
 from .posterior import Posterior
 
 SCALES = ("link", "response")
+
+
+class Seen(NamedTuple):
+    """Which entries a model was learned from, row by row; not their values."""
+
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +47,12 @@ class LowRankModel:
         Added to every prediction, at every rank.
     posterior : Posterior, optional
         How sure the model is of its full-rank predictions, if it was learned with `refine="bayes"`.
+    loss : Loss, optional
+        What it was learned with.
+    seen : Seen, optional
+        Which entries it was learned from.
+    facts : dict
+        How it was learned, in plain values for reports: method, settings, seconds, history.
     """
 
     path: NDArray[np.float64]
@@ -51,6 +65,9 @@ class LowRankModel:
     only_by: str | None = None
     offsets: Offsets | None = None
     posterior: Posterior | None = None
+    loss: Loss | None = None
+    seen: Seen | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def rank(self) -> int:

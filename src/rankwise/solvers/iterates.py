@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..model import LowRankModel
+from ..model import LowRankModel, Seen
 from ..objectives import Objective
 
 NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component has faded out
@@ -38,6 +38,8 @@ class Iterates:
             "col_labels": None if observations is None else observations.col_labels,
             "link": "identity" if loss is None else loss.link,
             "offsets": self.offsets,
+            "loss": loss,
+            "seen": None if observations is None else Seen(observations.indptr, observations.indices),
             **extras,
         }
         if self.solver.keeps_path:
