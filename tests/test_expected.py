@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 import rankwise
 from rankwise import Observations, Problem
 from rankwise.kernels.expected import expected_at
-from rankwise.kernels.rows import HALVINGS, TILE
+from rankwise.kernels.rows import HALVINGS, TILE, Task
 from rankwise.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -233,7 +233,7 @@ class Rows:
         return side
 
     def improve(self):
-        return self.mine.improve(self.other, self.constant, self.scale, self.learned, self.blur)
+        return self.mine.improve(self.other, self.constant, Task(self.scale, self.learned, True), self.blur)
 
     def entries(self, i):
         """Factors and variances of the columns of row i as it sees them, base, base variance, targets, weights."""

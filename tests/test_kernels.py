@@ -122,7 +122,7 @@ def test_offsets_at_is_a_constant_a_row_s_and_a_column_s_part_at_the_entries(csr
     np.testing.assert_allclose(out, (0.75 + np.add.outer(rows, cols))[csr.rows, csr.cols], **csr.tolerance)
 
 
-@pytest.mark.parametrize("width", [0, 1, 5])
+@pytest.mark.parametrize("width", [0, 8, 24])
 def test_gather_is_the_pattern_times_a_block(csr, width):
     block, rows = csr.draw(csr.shape[1], width), np.full((csr.shape[0], width), np.nan, csr.dtype)
     pattern.gather(csr.indptr, csr.indices, block, rows)

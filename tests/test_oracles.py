@@ -214,14 +214,14 @@ class Counted(LinearOperator):
 
 class CountedFused(Counted):
     def gram(self, v, shift=None):
-        self.n += 2
+        self.n += 2 * v[0].size
         z = self.A @ v if shift is None else self.A @ v + shift
         return z, self.A.T @ z
 
 
 @pytest.mark.parametrize("A", [*EDGES.values(), np.zeros((4, 3)), dense()[1]], ids=[*EDGES, "zero", "dense"])
 @pytest.mark.parametrize("kind", [Counted, CountedFused])
-@pytest.mark.parametrize("oracle", [*ORACLES, *ITERATIVE, Lanczos(tol=1e-12, max_basis=2)], ids=repr)
+@pytest.mark.parametrize("oracle", [*ORACLES, *ITERATIVE, Lanczos(tol=1e-9, block=1, max_blocks=2)], ids=repr)
 def test_the_number_of_products_is_what_was_done(oracle, kind, A):
     operator = kind(A)
     assert oracle(operator, rng=np.random.default_rng(0)).n_products == operator.n
@@ -296,12 +296,23 @@ def test_what_is_no_oracle_is_refused(oracle):
         lambda: PowerMethod(2.5),
         lambda: Lanczos(tol=0.0),
         lambda: Lanczos(tol=np.nan),
-        lambda: Lanczos(max_basis=1),
-        lambda: Lanczos(max_basis=2.5),
+        lambda: Lanczos(max_blocks=1),
+        lambda: Lanczos(max_blocks=2.5),
         lambda: Lanczos(max_restarts=-1),
+        lambda: Lanczos(block=0),
     ],
-    ids=["no-iterations", "half-an-iteration", "tol-0", "tol-nan", "basis-1", "basis-2.5", "restarts--1"],
+    ids=["no-iterations", "half-an-iteration", "tol-0", "tol-nan", "basis-1", "basis-2.5", "restarts--1", "block-0"],
 )
 def test_settings_that_find_nothing_are_refused(make):
     with pytest.raises(SettingError, match="needs"):
         make()
+
+
+@pytest.mark.parametrize("decay", [0.25, 0.5, 1.0])
+def test_a_quarter_of_the_passes_does_what_thirty_power_iterations_do(decay):
+    values = np.arange(1.0, 201.0) ** -decay
+    operator = CountedFused(with_spectrum(values, (260, 230)))
+    by_power = PowerMethod()(operator, rng=np.random.default_rng(1)).sigma
+    found = Lanczos()(operator, rng=np.random.default_rng(1))
+    assert found.n_products / (2 * 8) <= 30 / 4
+    assert values[0] - found.sigma <= max(values[0] - by_power, 1e-6 * values[0])

@@ -8,6 +8,7 @@ from test_expected import BOUNDED, COMPILED, lopsided
 
 from rankwise import MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
 from rankwise.kernels.expected import expected_at
+from rankwise.kernels.rows import Task
 from rankwise.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -209,7 +210,7 @@ def test_solved_often_enough_the_columns_are_at_their_best(loss):
     problem = problem_of(loss, 11, shape=(12, 8))
     state, _ = run(BayesSweeps(pattern_prior=False), problem, rank=1, n_steps=3)
     for _ in range(300):
-        state.cols.improve(state.rows, state.constant, state.scale, True, state.blur)
+        state.cols.improve(state.rows, state.constant, Task(state.scale, True, True), state.blur)
     least = bound_of(state, loss, problem.observations)
     for part in (state.cols.means, state.cols.variances):
         for at in np.ndindex(part.shape):

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import pattern
-from ..kernels.rows import Given, Prior
+from ..kernels.lanes import pad_columns
+from ..kernels.rows import Given, Prior, Task
 from ..losses import Loss
 from ..observations import Observations
 from .buffers import Buffers
@@ -53,20 +54,17 @@ class Shard:
 
     def transposed(self, u: Array) -> Array:
         """``G.T u`` for a vector or a block of columns. Join: sum."""
-        u = u[self.start : self.stop]
-        if u.ndim == 1:
-            cols = self.buffers.take(self.n_cols)
-            pattern.transposed(self.indptr, self.indices, self.slopes, u, cols)
-        else:
-            cols = np.zeros((self.n_cols, u.shape[1]))
-            pattern.transposed_block(self.indptr, self.indices, self.slopes, u, cols)
+        u, cols = u[self.start : self.stop], self.buffers.take((self.n_cols, *u.shape[1:]))
+        kernel = pattern.transposed if u.ndim == 1 else pattern.transposed_block
+        kernel(self.indptr, self.indices, self.slopes, u, cols)
         return cols
 
     def gram(self, v: Array, shift: Array) -> tuple[Array, Array]:
-        """``z = G v + shift`` and ``G.T z``. Join: concatenate, sum."""
-        rows, cols = np.empty(self.stop - self.start), self.buffers.take(self.n_cols)
-        shift = shift[self.start : self.stop]
-        pattern.gram(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
+        """``z = G v + shift`` and ``G.T z`` for a vector or a block of columns. Join: concatenate, sum."""
+        rows, shift = np.empty((self.stop - self.start, *v.shape[1:])), shift[self.start : self.stop]
+        cols = self.buffers.take((self.n_cols, *v.shape[1:]))
+        kernel = pattern.gram if v.ndim == 1 else pattern.gram_block
+        kernel(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
         return rows, cols
 
     def aim(self, u: Array, v: Array, theta: Array | None = None) -> None:
@@ -149,27 +147,26 @@ class Shard:
 
     def gather(self, block: Array) -> Array:
         """Sums of the rows of `block` over every row's columns. Join: concatenate."""
-        rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
-        pattern.gather(self.indptr, self.indices, block, rows)
-        return rows
+        wide = pad_columns(block, block.dtype)
+        rows = np.empty((self.stop - self.start, wide.shape[1]), block.dtype)
+        pattern.gather(self.indptr, self.indices, wide, rows)
+        return rows[:, : block.shape[1]]
 
-    def solve_rows(
-        self, given: Given, prior: Prior, scale: float, learned: bool, means: Array, variances: Array
-    ) -> tuple[Array, Array]:
+    def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Array, Array]:
         """Better means and variances of the rows, in that order on axis 1. Join: concatenate.
 
-        And the expected loss there, and the steps that were halved. Join: sum.
+        And the sums that the kernel has. Join: sum.
         """
-        mine = slice(self.start, self.stop)
+        mine, given = slice(self.start, self.stop), _wide(given)
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
         arrays = self.indptr, self.indices, self.targets, self.weights
-        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, float(scale), learned, *found)
+        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, *found)
         return np.stack(found, axis=1), np.array(sums)
 
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
         """Sum of the expected losses. Join: sum."""
-        mine = slice(self.start, self.stop)
+        mine, given = slice(self.start, self.stop), _wide(given)
         arrays = self.indptr, self.indices, self.targets, self.weights
         return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
 
@@ -186,3 +183,9 @@ def _fixed(array: Array) -> Array:
     """`array` marked read-only: one compiled signature, whether it is a view of the observations or a copy."""
     array.flags.writeable = False
     return array
+
+
+def _wide(given: Given) -> Given:
+    """The other side's factors as wide as the kernels want them."""
+    factors, variances = (pad_columns(part, part.dtype) for part in given[:2])
+    return given._replace(factors=factors, variances=variances)

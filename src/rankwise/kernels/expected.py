@@ -94,3 +94,14 @@ def expected_at(p, m, s, o):
 @overload(expected_at, jit_options=INLINED)
 def _expected_at(p, m, s, o):
     return PARABOLAS.get(p.instance_class, two_point_expected)
+
+
+def majorised(p):
+    """Whether the parabola lies above the expected loss everywhere."""
+    return type(p) in PARABOLAS
+
+
+@overload(majorised, jit_options=INLINED)
+def _majorised(p):
+    above = p.instance_class in PARABOLAS
+    return (lambda p: True) if above else (lambda p: False)

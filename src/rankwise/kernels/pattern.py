@@ -4,6 +4,9 @@ import numpy as np
 from numba import float64, uint64
 
 from .jit import jit
+from .lanes import LANES, accumulate, add_times, load, store, times, widen, zeros
+
+STRIDE = uint64(LANES)
 
 
 @jit
@@ -64,15 +67,15 @@ def offsets_at(indptr, indices, constant, rows, cols, out):
 
 @jit
 def gather(indptr, indices, block, rows):
-    """Write the sum of the rows ``block[j]`` over every row's columns j into `rows`."""
-    total = np.empty(block.shape[1])
+    """Write the sum of the rows ``block[j]`` over every row's columns j into `rows`, a multiple of eight wide."""
+    sums = np.empty(block.shape[1])
     for i in range(uint64(indptr.size - 1)):
-        total[:] = 0.0
-        for k in range(indptr[i], indptr[i + uint64(1)]):
-            found = block[indices[k]]
-            for c in range(total.size):
-                total[c] += found[c]
-        rows[i] = total
+        for c in range(uint64(0), uint64(sums.size), STRIDE):
+            total = zeros(sums)
+            for k in range(indptr[i], indptr[i + uint64(1)]):
+                total = add_times(total, 1.0, widen(load(block[indices[k]], c)))
+            store(sums, c, total)
+        rows[i] = sums
 
 
 @jit
@@ -95,31 +98,6 @@ def transposed(indptr, indices, values, u, cols):
 
 
 @jit
-def product_block(indptr, indices, values, V, rows):
-    """Write ``G V`` into `rows`, for several columns in one pass."""
-    for i in range(uint64(indptr.size - 1)):
-        out = rows[i]
-        out[:] = 0.0
-        for k in range(indptr[i], indptr[i + uint64(1)]):
-            right = V[indices[k]]
-            value = float64(values[k])
-            for c in range(out.size):
-                out[c] += value * right[c]
-
-
-@jit
-def transposed_block(indptr, indices, values, U, cols):
-    """Add ``G.T U`` to `cols`, for several columns in one pass."""
-    for i in range(uint64(indptr.size - 1)):
-        left = U[i]
-        for k in range(indptr[i], indptr[i + uint64(1)]):
-            out = cols[indices[k]]
-            value = float64(values[k])
-            for c in range(left.size):
-                out[c] += value * left[c]
-
-
-@jit
 def gram(indptr, indices, values, v, shift, rows, cols):
     """Write ``z = G v + shift`` into `rows` and add ``G.T z`` to `cols`, in one pass over the pattern."""
     for i in range(uint64(indptr.size - 1)):
@@ -131,6 +109,50 @@ def gram(indptr, indices, values, v, shift, rows, cols):
         rows[i] = total
         for k in range(lo, hi):
             cols[indices[k]] += float64(values[k]) * total
+
+
+@jit
+def product_block(indptr, indices, values, V, rows):
+    """Write ``G V`` into `rows`, for several columns in one pass; their number is a multiple of eight."""
+    for i in range(uint64(indptr.size - 1)):
+        block_row(indices, values, V, indptr[i], indptr[i + uint64(1)], rows[i])
+
+
+@jit
+def block_row(indices, values, V, lo, hi, out):
+    """One row of ``G V``."""
+    for c in range(uint64(0), uint64(out.size), STRIDE):
+        sums = zeros(out)
+        for k in range(lo, hi):
+            sums = add_times(sums, float64(values[k]), widen(load(V[indices[k]], c)))
+        store(out, c, sums)
+
+
+@jit
+def transposed_block(indptr, indices, values, U, cols):
+    """Add ``G.T U`` to `cols`, for several columns in one pass; their number is a multiple of eight."""
+    for i in range(uint64(indptr.size - 1)):
+        scatter_row(indices, values, U[i], indptr[i], indptr[i + uint64(1)], cols)
+
+
+@jit
+def scatter_row(indices, values, left, lo, hi, cols):
+    """Add one row's part of ``G.T U``."""
+    for c in range(uint64(0), uint64(left.size), STRIDE):
+        row = widen(load(left, c))
+        for k in range(lo, hi):
+            accumulate(cols[indices[k]], c, times(float64(values[k]), row))
+
+
+@jit
+def gram_block(indptr, indices, values, V, shift, rows, cols):
+    """Write ``Z = G V + shift`` into `rows` and add ``G.T Z`` to `cols`, in one pass; a multiple of eight columns."""
+    for i in range(uint64(indptr.size - 1)):
+        lo, hi, row = indptr[i], indptr[i + uint64(1)], rows[i]
+        block_row(indices, values, V, lo, hi, row)
+        for c in range(row.size):
+            row[c] += shift[i, c]
+        scatter_row(indices, values, row, lo, hi, cols)
 
 
 @jit

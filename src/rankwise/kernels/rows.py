@@ -6,33 +6,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float64, uint64
 
-from .expected import expected_at
+from .expected import expected_at, majorised
 from .jit import jit, part
+from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, widen, zeros
+from .positive import solve_positive
 
-TILE = 256  # entries whose products are added up in the factors' own number type before they join a float64 sum
+TILE = 64  # entries whose products are added up in the factors' own number type before they join a float64 sum
 HALVINGS = 12
+STRIDE = uint64(LANES)
+_1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 
 
 class Given(NamedTuple):
     """The other side as this one sees it: ``prediction = base[j] + factors[j] @ row``."""
 
-    factors: Any  # (n_cols, d); a column of ones for this side's offset
-    variances: Any  # (n_cols, d)
+    factors: Any  # (n_cols, width); a column of ones for this side's offset, then zeros up to a multiple of eight
+    variances: Any  # (n_cols, width)
     base: Any  # (n_cols,)
     base_variances: Any  # (n_cols,)
-
-
-class Work(NamedTuple):
-    """Scratch for one row; `vector` and `diagonal` carry answers."""
-
-    pull: Any  # (TILE,)
-    bend: Any  # (TILE,)
-    tile: Any  # (d, d), in the factors' number type
-    matrix: Any  # (d + 1, d + 1)
-    few: Any  # (d, d)
-    vector: Any  # (d,)
-    diagonal: Any  # (d,)
-    shrink: Any  # (d,)
 
 
 class Prior(NamedTuple):
@@ -43,130 +34,181 @@ class Prior(NamedTuple):
     counts: Any  # (n_rows,): factor of each row's precisions
 
 
+class Task(NamedTuple):
+    """What is minimised: ``scale * expected loss + penalty``."""
+
+    scale: float
+    learned: bool  # whether variances are
+    measured: bool  # whether the expected loss afterwards is asked for
+
+
+class Work(NamedTuple):
+    """Scratch for one row and one tile of its entries; `vector` and `diagonal` carry answers."""
+
+    mean: Any  # (width,), in the factors' number type, as are those down to `scaled`
+    variance: Any  # (width,)
+    square: Any  # (width,): the row's expected squares
+    linear: Any  # (TILE,): factors @ mean
+    level: Any  # (TILE,): base
+    spread: Any  # (TILE,): variance of the prediction
+    pull: Any  # (TILE,)
+    bend: Any  # (TILE,)
+    tile: Any  # (TILE, width): factors
+    scaled: Any  # (TILE, width): factors times bend
+    matrix: Any  # (width, width)
+    few: Any  # (width, width)
+    vector: Any  # (width,)
+    diagonal: Any  # (width,)
+    shrink: Any  # (width,)
+    right: Any  # (width,)
+
+
+@jit
+def workspace(given):
+    """Scratch for rows like these."""
+    kind, width = given.factors.dtype, given.factors.shape[1]
+    a, b, c = np.zeros((3, width), kind), np.zeros((5, TILE), kind), np.zeros((4, width))
+    return Work(
+        *(a[0], a[1], a[2], b[0], b[1], b[2], b[3], b[4]),
+        *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
+        *(np.zeros((width, width)), np.zeros((width, width)), c[0], c[1], c[2], c[3]),
+    )
+
+
+@jit
+def hold(mean, variance, work):
+    """Take the row whose predictions are looked at."""
+    for a in range(mean.size):
+        work.mean[a], work.variance[a] = mean[a], variance[a]
+        work.square[a] = mean[a] * mean[a] + variance[a]
+
+
+@jit
+def look(indices, given, lo, n, work):
+    """Collect the factors of entries lo to lo + n, and predict there with the row that is held."""
+    width = uint64(work.mean.size)
+    for k in range(n):
+        j = indices[lo + k]
+        f, v, row = given.factors[j], given.variances[j], work.tile[k]
+        linear, spread = zeros(f), zeros(f)
+        for a in range(uint64(0), width, STRIDE):
+            x = load(f, a)
+            store(row, a, x)
+            linear = add(linear, x, load(work.mean, a))
+            spread = add(spread, product(x, x), load(work.variance, a))
+            spread = add(spread, load(v, a), load(work.square, a))
+        work.linear[k], work.level[k] = total(linear), given.base[j]
+        work.spread[k] = total(spread) + given.base_variances[j]
+
+
 @part
-def parabolas(loss, indices, targets, weights, given, mean, variance, lo, hi, scale, pull, bend):
-    """Expected loss of a row's entries lo to hi; write each one's parabola, times `scale`: its pull and its bend."""
-    total = 0.0
-    for k in range(lo, hi):
-        j = indices[k]
-        f, v = given.factors[j], given.variances[j]
-        linear, spread = given.base[j] * 0, given.base_variances[j]
-        for a in range(mean.size):
-            linear += f[a] * mean[a]
-            spread += mean[a] * mean[a] * v[a] + variance[a] * (f[a] * f[a] + v[a])
-        w = 1.0 if weights is None else float64(weights[k])
-        x = float64(linear) + float64(given.base[j])
-        value, slope, weight = expected_at(loss, x, float64(spread), float64(targets[k]))
-        total += w * value
-        bend[k - lo] = scale * w * weight
-        pull[k - lo] = scale * w * (weight * linear - slope)
-    return total
+def values(loss, targets, weights, lo, n, work):
+    """Expected loss of the entries looked at."""
+    found = 0.0
+    for k in range(n):
+        x = float64(work.linear[k]) + float64(work.level[k])
+        value, _, _ = expected_at(loss, x, float64(work.spread[k]), float64(targets[lo + k]))
+        found += value if weights is None else float64(weights[lo + k]) * value
+    return found
+
+
+@part
+def parabolas(loss, targets, weights, lo, n, scale, work):
+    """The same; write each one's parabola, times `scale`: its pull and its bend."""
+    found = 0.0
+    for k in range(n):
+        linear = float64(work.linear[k])
+        x = linear + float64(work.level[k])
+        value, slope, weight = expected_at(loss, x, float64(work.spread[k]), float64(targets[lo + k]))
+        w = 1.0 if weights is None else float64(weights[lo + k])
+        found += w * value
+        work.bend[k] = scale * w * weight
+        work.pull[k] = scale * w * (weight * linear - slope)
+    return found
 
 
 @jit
-def add_squares(indices, given, lo, hi, bend, tile, matrix):
-    """Add ``bend f f.T`` to `matrix`, four entries at a time."""
-    d = tile.shape[0]
-    tile[:] = 0
-    k = lo
-    while k + uint64(4) <= hi:
-        i = k - lo
-        f0, f1 = given.factors[indices[k]], given.factors[indices[k + uint64(1)]]
-        f2, f3 = given.factors[indices[k + uint64(2)]], given.factors[indices[k + uint64(3)]]
-        b0, b1, b2, b3 = bend[i], bend[i + uint64(1)], bend[i + uint64(2)], bend[i + uint64(3)]
-        for a in range(d):
-            c0, c1, c2, c3 = b0 * f0[a], b1 * f1[a], b2 * f2[a], b3 * f3[a]
-            row = tile[a]
-            for b in range(d):
-                row[b] += c0 * f0[b] + c1 * f1[b] + c2 * f2[b] + c3 * f3[b]
-        k += uint64(4)
-    while k < hi:
-        f = given.factors[indices[k]]
-        for a in range(d):
-            c = bend[k - lo] * f[a]
-            row = tile[a]
-            for b in range(d):
-                row[b] += c * f[b]
-        k += uint64(1)
-    for a in range(d):
-        for b in range(d):
-            matrix[a, b] += tile[a, b]
+def add_vectors(indices, given, lo, n, work):
+    """Add ``pull f`` to the vector and ``bend v`` to the diagonal."""
+    for a in range(uint64(0), uint64(work.mean.size), STRIDE):
+        pulled, bent = zeros(work.mean), zeros(work.mean)
+        for k in range(n):
+            pulled = add_times(pulled, work.pull[k], load(work.tile[k], a))
+            bent = add_times(bent, work.bend[k], load(given.variances[indices[lo + k]], a))
+        accumulate(work.vector, a, pulled)
+        accumulate(work.diagonal, a, bent)
 
 
 @jit
-def add_vectors(indices, given, lo, hi, pull, bend, vector, diagonal):
-    """Add ``pull f`` to `vector` and ``bend v`` to `diagonal`."""
-    for k in range(lo, hi):
-        f, v = given.factors[indices[k]], given.variances[indices[k]]
-        p, b = float64(pull[k - lo]), float64(bend[k - lo])
-        for a in range(vector.size):
-            vector[a] += p * f[a]
-            diagonal[a] += b * v[a]
+def add_squares(n, work):
+    """Add ``bend f f.T`` to the matrix's upper half, in blocks of eight by eight that stay in registers."""
+    tile, scaled, matrix, width = work.tile, work.scaled, work.matrix, uint64(work.mean.size)
+    for k in range(n):
+        for a in range(uint64(0), width, STRIDE):
+            store(scaled[k], a, times(work.bend[k], load(tile[k], a)))
+    for a in range(uint64(0), width, STRIDE):
+        for b in range(a, width, STRIDE):
+            c0, c1, c2, c3 = zeros(tile), zeros(tile), zeros(tile), zeros(tile)
+            c4, c5, c6, c7 = zeros(tile), zeros(tile), zeros(tile), zeros(tile)
+            for k in range(n):
+                f, s = load(tile[k], b), scaled[k]
+                c0, c1 = add_times(c0, s[a], f), add_times(c1, s[a + _1], f)
+                c2, c3 = add_times(c2, s[a + _2], f), add_times(c3, s[a + _3], f)
+                c4, c5 = add_times(c4, s[a + _4], f), add_times(c5, s[a + _5], f)
+                c6, c7 = add_times(c6, s[a + _6], f), add_times(c7, s[a + _7], f)
+            accumulate(matrix[a], b, c0)
+            accumulate(matrix[a + _1], b, c1)
+            accumulate(matrix[a + _2], b, c2)
+            accumulate(matrix[a + _3], b, c3)
+            accumulate(matrix[a + _4], b, c4)
+            accumulate(matrix[a + _5], b, c5)
+            accumulate(matrix[a + _6], b, c6)
+            accumulate(matrix[a + _7], b, c7)
 
 
 @jit
-def solve_positive(matrix, vector):
-    """Overwrite `vector` with the solution of ``matrix x = vector``, and the positive definite matrix's upper half."""
-    d = vector.size
-    for j in range(d):
-        row = matrix[j]
-        scale = 1.0 / math.sqrt(row[j])
-        for b in range(j, d):
-            row[b] *= scale
-        for a in range(j + 1, d):
-            c, below = row[a], matrix[a]
-            for b in range(a, d):
-                below[b] -= c * row[b]
-    for j in range(d):  # forward: the factor's transpose
-        x = vector[j] / matrix[j, j]
-        vector[j] = x
-        for b in range(j + 1, d):
-            vector[b] -= x * matrix[j, b]
-    for j in range(d - 1, -1, -1):
-        total = vector[j]
-        for b in range(j + 1, d):
-            total -= matrix[j, b] * vector[b]
-        vector[j] = total / matrix[j, j]
+def solve_few(n, d, work):
+    """The solution for a row with few entries, those looked at, through a system with one unknown per entry.
 
-
-@jit
-def solve_few(indices, given, lo, hi, bend, diagonal, shrink, rows, matrix, vector):
-    """The same solution for a row with few entries, through a system with one unknown per entry.
-
-    ``(diag(diagonal) + sum bend f f.T) x = vector``; `shrink`, `rows` and `matrix` are scratch. On return `vector` is
-    x, and `diagonal` that of the whole matrix. By the identity of Woodbury, with ``g = sqrt(bend / diagonal) f``.
+    ``(diag(diagonal) + sum bend f f.T) x = vector``; on return the vector is x, and the diagonal that of the whole
+    matrix. By the identity of Woodbury, with ``g = sqrt(bend / diagonal) f``.
     """
-    n, d = hi - lo, vector.size
-    right = matrix[n]
+    vector, diagonal, shrink, right, matrix = work.vector, work.diagonal, work.shrink, work.right, work.matrix
+    width, narrow = uint64(vector.size), (n + STRIDE - _1) // STRIDE * STRIDE
     for a in range(d):
         shrink[a] = 1.0 / math.sqrt(diagonal[a])
         vector[a] *= shrink[a]
     for i in range(n):
-        f, root = given.factors[indices[lo + i]], math.sqrt(max(float64(bend[i]), 0.0))
-        g = rows[i]
-        for a in range(d):
-            g[a] = root * f[a] * shrink[a]
+        g, root = work.few[i], math.sqrt(max(float64(work.bend[i]), 0.0))
+        for a in range(uint64(0), width, STRIDE):
+            store(g, a, times(root, product(widen(load(work.tile[i], a)), load(shrink, a))))
     for i in range(n):
-        g = rows[i]
-        total = 0.0
-        for a in range(d):
-            total += g[a] * vector[a]
-        right[i] = total
+        g, row = work.few[i], matrix[i]
         for j in range(i, n):
-            h = rows[j]
-            total = 0.0
-            for a in range(d):
-                total += g[a] * h[a]
-            matrix[i, j] = total
-        matrix[i, i] += 1.0
-    solve_positive(matrix[:n, :n], right[:n])
-    for i in range(n):
-        g = rows[i]
-        for a in range(d):
-            vector[a] -= g[a] * right[i]
-            diagonal[a] += g[a] * g[a] / (shrink[a] * shrink[a])
-    for a in range(d):
-        vector[a] *= shrink[a]
+            row[j] = dot(g, work.few[j])
+        for j in range(n, narrow):
+            row[j] = 0.0
+        row[i] += 1.0
+        right[i] = dot(g, vector)
+    for j in range(n, narrow):
+        right[j] = 0.0
+    solve_positive(matrix, right, n, narrow)
+    for a in range(uint64(0), width, STRIDE):
+        left, squares = load(vector, a), zeros(vector)
+        for i in range(n):
+            g = load(work.few[i], a)
+            left, squares = add_times(left, -right[i], g), add(squares, g, g)
+        store(vector, a, product(left, load(shrink, a)))
+        accumulate(diagonal, a, product(squares, load(diagonal, a)))
+
+
+@jit
+def dot(one, other):
+    """Inner product of two vectors whose length is a multiple of eight."""
+    sums = zeros(one)
+    for a in range(uint64(0), uint64(one.size), STRIDE):
+        sums = add(sums, load(one, a), load(other, a))
+    return total(sums)
 
 
 @jit
@@ -192,107 +234,122 @@ def penalty(mean, variance, around, precisions):
 
 
 @part
-def row_loss(loss, indices, targets, weights, given, mean, variance, first, last, work):
-    """Expected loss of one row."""
-    total, lo = 0.0, first
+def row_loss(loss, indices, targets, weights, given, first, last, work):
+    """Expected loss of the row that is held."""
+    found, lo = 0.0, first
     while lo < last:
-        hi = min(lo + uint64(TILE), last)
-        total += parabolas(loss, indices, targets, weights, given, mean, variance, lo, hi, 1.0, work.pull, work.bend)
-        lo = hi
-    return total
+        n = min(uint64(TILE), last - lo)
+        look(indices, given, lo, n, work)
+        found += values(loss, targets, weights, lo, n, work)
+        lo += n
+    return found
 
 
 @part
-def newton(loss, indices, targets, weights, given, mean, variance, first, last, scale, work):
-    """Minimum of a row's parabolas and prior, which `work` has in its vector and diagonal, into the vector.
+def newton(loss, indices, targets, weights, given, first, last, d, scale, work):
+    """Minimum of the held row's parabolas and prior; the vector and the diagonal have the prior already.
 
-    The diagonal becomes that of the whole system. Returns the expected loss and the bends at the present row.
+    The minimum becomes the vector, and the diagonal that of the whole system. Returns the expected loss and the sum of
+    the bends at the present row.
     """
-    vector, diagonal, d = work.vector, work.diagonal, uint64(work.vector.size)
-    few = last - first <= d // uint64(2)
-    total, bends, lo = 0.0, 0.0, first
-    matrix = work.matrix[:d, :d]
+    vector, diagonal, matrix, width = work.vector, work.diagonal, work.matrix, uint64(work.vector.size)
+    few = last - first <= d // _2 and last - first <= uint64(TILE)
+    found, bends, lo = 0.0, 0.0, first
     if not few:
         matrix[:] = 0.0
     while lo < last:
-        hi = min(lo + uint64(TILE), last)
-        total += parabolas(loss, indices, targets, weights, given, mean, variance, lo, hi, scale, work.pull, work.bend)
-        add_vectors(indices, given, lo, hi, work.pull, work.bend, vector, diagonal)
+        n = min(uint64(TILE), last - lo)
+        look(indices, given, lo, n, work)
+        found += parabolas(loss, targets, weights, lo, n, scale, work)
+        add_vectors(indices, given, lo, n, work)
         if not few:
-            add_squares(indices, given, lo, hi, work.bend, work.tile, matrix)
-        for k in range(hi - lo):
+            add_squares(n, work)
+        for k in range(n):
             bends += work.bend[k]
-        lo = hi
+        lo += n
     if few:
-        solve_few(indices, given, first, last, work.bend, diagonal, work.shrink, work.few, work.matrix, vector)
+        solve_few(last - first, d, work)
     else:
         for a in range(d):
             matrix[a, a] += diagonal[a]
             diagonal[a] = matrix[a, a]
-        solve_positive(matrix, vector)
-    return total, bends
+        solve_positive(matrix, vector, d, width)
+    return found, bends
 
 
 @jit
 def expected_loss(loss, indptr, indices, targets, weights, given, means, variances):
     """Sum of the expected losses."""
-    work = workspace(means)
-    total = 0.0
+    work = workspace(given)
+    found = 0.0
     for i in range(uint64(indptr.size - 1)):
-        rows = indptr[i], indptr[i + uint64(1)]
-        total += row_loss(loss, indices, targets, weights, given, means[i], variances[i], rows[0], rows[1], work)
-    return total
+        hold(means[i], variances[i], work)
+        found += row_loss(loss, indices, targets, weights, given, indptr[i], indptr[i + _1], work)
+    return found
 
 
 @jit
-def workspace(means):
-    """Scratch for rows like these."""
-    d = means.shape[1]
-    pull, bend, tile = np.empty(TILE, means.dtype), np.empty(TILE, means.dtype), np.empty((d, d), means.dtype)
-    return Work(pull, bend, tile, np.empty((d + 1, d + 1)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d))
-
-
-@jit
-def solve_rows(loss, indptr, indices, targets, weights, given, prior, scale, learned, means, variances):
+def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, means, variances):
     """Improve each row's mean, and variance if they are learned, in place.
 
-    Returns the expected loss, the number of halvings, half the sum of the log variances, and the sum of the bends.
-    Minimises ``scale * expected loss + penalty`` through its parabola at the present row. Where that is Newton's, the
-    step is halved until the row's objective does not rise, and given up if it never does.
+    Returns the expected loss, the number of halvings, half the sum of the log variances, and the sum of the bends. The
+    row's parabola is minimised. Where it lies above the expected loss, that cannot raise it; where it is Newton's, the
+    step is halved until the row's objective does not rise, and given up if it never does. The expected loss returned is
+    that of the improved rows, or of the given ones if the other is neither needed nor asked for.
     """
-    d = means.shape[1]
-    work = workspace(means)
-    mean, variance = np.empty(d, means.dtype), np.empty(d, means.dtype)
-    total = halvings = logs = bends = 0.0
+    d, scale, learned = uint64(means.shape[1]), task.scale, task.learned
+    work = workspace(given)
+    mean, variance = np.empty(d, means.dtype), np.zeros(d, means.dtype)
+    found = halvings = logs = bends = 0.0
     slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
+    safe = majorised(loss)
     for i in range(uint64(indptr.size - 1)):
-        first, last = indptr[i], indptr[i + uint64(1)]
+        first, last = indptr[i], indptr[i + _1]
         old_mean, old_variance, around, count = means[i], variances[i], prior.means[i], float64(prior.counts[i])
         for a in range(d):
             work.diagonal[a] = count * prior.precisions[a]
             work.vector[a] = work.diagonal[a] * around[a]
-        found, bent = newton(loss, indices, targets, weights, given, old_mean, old_variance, first, last, scale, work)
-        limit = scale * found + count * penalty(old_mean, old_variance, around, prior.precisions)
-        limit -= half_logs(old_variance) if learned else 0.0
+        hold(old_mean, old_variance, work)
+        before, bent = newton(loss, indices, targets, weights, given, first, last, d, scale, work)
         bends += bent / scale
+        if safe:
+            if accept(old_mean, old_variance, learned, work) and task.measured:
+                hold(old_mean, old_variance, work)
+                before = row_loss(loss, indices, targets, weights, given, first, last, work)
+            found += before
+            logs += half_logs(old_variance) if learned else 0.0
+            continue
+        limit = scale * before + count * penalty(old_mean, old_variance, around, prior.precisions)
+        limit -= half_logs(old_variance) if learned else 0.0
         share = 1.0
         for _ in range(HALVINGS):
             for a in range(d):
                 mean[a] = old_mean[a] + share * (work.vector[a] - old_mean[a])
                 if learned:
                     variance[a] = old_variance[a] + share * (1.0 / work.diagonal[a] - old_variance[a])
-                else:
-                    variance[a] = 0.0
-            after = row_loss(loss, indices, targets, weights, given, mean, variance, first, last, work)
+            hold(mean, variance, work)
+            after = row_loss(loss, indices, targets, weights, given, first, last, work)
             log = half_logs(variance) if learned else 0.0
             value = scale * after + count * penalty(mean, variance, around, prior.precisions) - log
             if value <= limit + slack * abs(limit):
                 old_mean[:] = mean
                 old_variance[:] = variance
-                found = after
+                before = after
                 break
             share *= 0.5
             halvings += 1.0
-        total += found
+        found += before
         logs += half_logs(old_variance) if learned else 0.0
-    return total, halvings, logs, bends
+    return found, halvings, logs, bends
+
+
+@jit
+def accept(mean, variance, learned, work):
+    """Take the minimum that was found, unless the system was singular."""
+    for a in range(mean.size):
+        if not (math.isfinite(work.vector[a]) and work.diagonal[a] > 0.0):
+            return False
+    for a in range(mean.size):
+        mean[a] = work.vector[a]
+        variance[a] = 1.0 / work.diagonal[a] if learned else 0.0
+    return True

@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 from .. import losses
 from .._errors import DataError, SettingError
 from ..engines import Shard, Threads, best_weight
+from ..kernels.lanes import pad_columns
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
@@ -213,15 +214,22 @@ class EntrywiseGradient(LinearOperator):
         return self._engine().sum("transposed", self._stored(u))
 
     def _matmat(self, V: Array) -> Array:
-        return self._engine().concatenate("product", np.ascontiguousarray(V, self.problem.dtype))
+        return self._engine().concatenate("product", pad_columns(V, self.problem.dtype))[:, : V.shape[1]]
 
     def _rmatmat(self, U: Array) -> Array:
-        return self._engine().sum("transposed", np.ascontiguousarray(U, self.problem.dtype))
+        return self._engine().sum("transposed", pad_columns(U, self.problem.dtype))[:, : U.shape[1]]
 
     def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
-        """``z = G v + shift`` and ``G.T z`` in one pass over the observations."""
-        shift = self._no_shift if shift is None else shift
-        return self._engine().concatenate_and_sum("gram", self._stored(v), shift)
+        """``z = G v + shift`` and ``G.T z``, for a vector or a block of columns, in one pass over the observations."""
+        if v.ndim == 1:
+            shift = self._no_shift if shift is None else shift
+            return self._engine().concatenate_and_sum("gram", self._stored(v), shift)
+        block, n = pad_columns(v, self.problem.dtype), v.shape[1]
+        shifts = np.zeros((self.shape[0], block.shape[1]))
+        if shift is not None:
+            shifts[:, :n] = shift
+        z, w = self._engine().concatenate_and_sum("gram", block, shifts)
+        return z[:, :n], w[:, :n]
 
     def _stored(self, vector: Array) -> Array:
         return np.ascontiguousarray(vector.ravel(), self.problem.dtype)

@@ -38,20 +38,19 @@ class PatternPrior:
         if missing:  # new factors came before the offset
             at = self.weights.shape[1] - int(self.side.offset)
             self.weights = np.insert(self.weights, [at] * missing, 0.0, axis=1)
-        around = self.side.around
+        around, dtype = self.side.around, self.side.means.dtype
         left = self._pull(self.side.means - around) - self.ridge * self.weights
         direction, squared = left, _squares(left)
         for k in range(n_iter):
             seen = self._spread(direction)
-            step = _ratio(squared, _squares(seen) + self.ridge * _squares(direction))
+            step = _ratio(squared, _squares(seen) + self.ridge * _squares(direction), dtype)
             self.weights = self.weights + step * direction
             around = around + step * seen
             if k + 1 < n_iter:
                 left = left - step * (self._pull(seen) + self.ridge * direction)
                 before, squared = squared, _squares(left)
-                direction = left + _ratio(squared, before) * direction
-        dtype = self.side.means.dtype
-        self.weights, self.side.around = self.weights.astype(dtype), np.ascontiguousarray(around, dtype)
+                direction = left + _ratio(squared, before, dtype) * direction
+        self.side.around = np.ascontiguousarray(around)
 
     def squares(self) -> NDArray[np.float64]:
         """The weights' own penalty, for each component."""
@@ -69,5 +68,6 @@ def _squares(block: Array) -> NDArray[np.float64]:
     return np.sum(block * block, axis=0, dtype=np.float64)
 
 
-def _ratio(above: Array, below: Array) -> Array:
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+def _ratio(above: Array, below: Array, dtype: Any) -> Array:
+    """In the factors' own number type, so that what it is multiplied with stays so."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below > 0).astype(dtype)

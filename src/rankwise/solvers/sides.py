@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engines import Threads
-from ..kernels.rows import Given, Prior
+from ..kernels.lanes import padded
+from ..kernels.rows import Given, Prior, Task
 
 Array = NDArray[Any]
 
@@ -74,24 +75,21 @@ class Side:
     def given(self, constant: float, ones: bool, blur: float) -> Given:
         """What the other side sees; `ones` if it has offsets, `blur` is added to every variance."""
         dtype, size = self.means.dtype, self.means.shape[0]
-        factors, variances = self.factors, self.variances[:, : self.rank]
+        factors, variances = (np.zeros((size, padded(self.rank + int(ones))), dtype) for _ in range(2))
+        factors[:, : self.rank], variances[:, : self.rank] = self.factors, self.variances[:, : self.rank]
         if ones:
-            factors = np.column_stack((factors, np.ones(size, dtype)))
-            variances = np.column_stack((variances, np.zeros(size, dtype)))
+            factors[:, self.rank] = 1.0
         spread = self.variances[:, -1] if self.offset else np.zeros(size, dtype)
-        parts = factors, variances, (constant + self.offsets).astype(dtype), (spread + blur).astype(dtype)
-        return Given(*(np.ascontiguousarray(part) for part in parts))
+        return Given(factors, variances, (constant + self.offsets).astype(dtype), (spread + blur).astype(dtype))
 
-    def improve(self, other: "Side", constant: float, scale: float, learned: bool, blur: float) -> "Improved":
+    def improve(self, other: "Side", constant: float, task: Task, blur: float) -> "Improved":
         """Solve every row given the other side; one pass over the observations."""
         if self.means.shape[1] == 0:
             given = self.given(constant, other.offset, blur)
             return Improved(float(other.engine.sum("expected_loss", given, other.means, other.variances)[0]))
         given = other.given(constant, self.offset, blur)
         prior = Prior(self.around, self.precisions, self.counts)
-        found, sums = self.engine.concatenate_and_sum(
-            "solve_rows", given, prior, scale, learned, self.means, self.variances
-        )
+        found, sums = self.engine.concatenate_and_sum("solve_rows", given, prior, task, self.means, self.variances)
         self.means, self.variances = (np.ascontiguousarray(found[:, k]) for k in range(2))
         return Improved(*sums)
 

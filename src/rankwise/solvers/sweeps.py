@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._checks import is_number, is_whole
 from .._errors import SettingError
+from ..kernels.rows import Task
 from ..losses import Loss
 from ..model import Offsets, Posterior
 from ..objectives import Problem
@@ -118,7 +119,8 @@ class Sweeps(Solver):
         return n_products
 
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
-        found = side.improve(other, state.constant, state.scale, learned, state.blur)
+        task = Task(float(state.scale), learned, measured=side is state.cols)
+        found = side.improve(other, state.constant, task, state.blur)
         if found.bends > 0:
             state.bend = found.bends / state.n_observed
         return found

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import as_operator
+from .operators import as_operator, gram
 
 Array = NDArray[Any]
 
@@ -19,7 +19,7 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     start : ndarray of shape (n_cols, k)
         Columns near the leading right singular vectors, such as those of the last iterate, or random.
     n_iter : int, default=3
-        Power iterations; each costs 2 k products, in blocks.
+        Power iterations; each costs 2 k products, in one pass over the observations.
 
     Returns
     -------
@@ -29,14 +29,13 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     """
     operator = as_operator(operator)
     k = min(start.shape[1], *operator.shape)
-    Q, n_products = orthonormal(operator.matmat(start[:, :k])), k
-    for _ in range(n_iter - 1):
-        Q = orthonormal(operator.matmat(operator.rmatmat(Q)))
-        n_products += 2 * k
-    B = operator.rmatmat(Q)
-    V = orthonormal(B)
-    left, s, W = np.linalg.svd(V.T @ B)
-    return Q @ W.T, s, V @ left, n_products + k
+    V = start[:, :k]
+    for _ in range(n_iter):
+        V = orthonormal(gram(operator, V)[1])
+    Z = operator.matmat(V)
+    U = orthonormal(Z)
+    left, s, right = np.linalg.svd(U.T @ Z)
+    return U @ left, s, V @ right.T, (2 * n_iter + 1) * k
 
 
 def orthonormal(A: Array) -> Array:

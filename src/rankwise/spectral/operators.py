@@ -52,10 +52,10 @@ class SparsePlusLowRank(LinearOperator):
         return np.asarray(self.sparse.rmatmat(U) + self.low_rank.rmatmat(U))
 
     def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
-        """``z = (S + L) v + shift`` and ``(S + L).T z``."""
-        added = self.low_rank.matvec(v)
+        """``z = (S + L) v + shift`` and ``(S + L).T z``, for a vector or a block of columns."""
+        added = self.low_rank @ v
         z, w = gram(self.sparse, v, added if shift is None else added + shift)
-        return z, w + self.low_rank.rmatvec(z)
+        return z, w + transposed(self.low_rank, z)
 
 
 def _product(left: Vector, theta: Vector, right: Vector, v: Vector) -> Vector:
@@ -70,11 +70,16 @@ def as_operator(matrix: Any) -> LinearOperator:
 
 
 def gram(operator: LinearOperator, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
-    """``z = A v + shift`` and ``A.T z``, in one pass if the operator can."""
+    """``z = A v + shift`` and ``A.T z``, for a vector or a block of columns, in one pass if the operator can."""
     if hasattr(operator, "gram"):
         z, w = operator.gram(v, shift)
         return z, w
-    z = operator.matvec(v)
+    z = operator @ v
     if shift is not None:
         z = z + shift
-    return z, operator.rmatvec(z)
+    return z, transposed(operator, z)
+
+
+def transposed(operator: LinearOperator, u: Vector) -> Vector:
+    """``A.T u`` for a vector or a block of columns."""
+    return np.asarray(operator.rmatvec(u) if u.ndim == 1 else operator.rmatmat(u))

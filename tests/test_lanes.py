@@ -1,0 +1,84 @@
+"""Eight lanes at once give what their plain twins give, and small systems are solved as LAPACK solves them."""
+
+import numpy as np
+import pytest
+from numba import uint64
+
+from rankwise.kernels import lanes, positive
+from rankwise.kernels.jit import jit
+
+KINDS = [np.float32, np.float64]
+
+
+@jit
+def every_operation(one, other, x, at, out, sums, wide):
+    """Each of the operations once, on eight numbers from place `at` on."""
+    a, b = lanes.load(one, at), lanes.load(other, at)
+    lanes.store(out, uint64(0), lanes.zeros(one))
+    lanes.store(out, uint64(8), a)
+    lanes.store(out, uint64(16), lanes.times(x, a))
+    lanes.store(out, uint64(24), lanes.add(a, a, b))
+    lanes.store(out, uint64(32), lanes.add_times(a, x, b))
+    lanes.store(out, uint64(40), lanes.product(a, b))
+    lanes.accumulate(sums, at, a)
+    lanes.store(wide, uint64(0), lanes.widen(b))
+    return lanes.total(a)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("at", [0, 3, 8])
+def test_operations_equal_their_plain_twins(kind, at):
+    rng = np.random.default_rng(at)
+    one, other = rng.standard_normal((2, 16)).astype(kind)
+    results = []
+    for operations in (every_operation, every_operation.py_func):
+        out, sums, wide = np.full(48, 7, kind), np.ones(16), np.zeros(8)
+        total = operations(one, other, kind(0.3), uint64(at), out, sums, wide)
+        results.append((out, sums, wide, np.array([total])))
+    for found, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(kind).eps)
+    np.testing.assert_allclose(results[0][3], one[at : at + 8].sum(dtype=float), rtol=20 * np.finfo(kind).eps)
+
+
+def test_float32_joins_a_float64_sum_without_losing_digits():
+    sums = np.full(8, 1e9)
+    for _ in range(3):
+        every_operation(
+            np.full(16, 0.25, np.float32),
+            np.ones(16, np.float32),
+            1.0,
+            uint64(0),
+            np.zeros(48, np.float32),
+            sums,
+            np.zeros(8),
+        )
+    np.testing.assert_array_equal(sums, 1e9 + 0.75)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 40])
+def test_positive_systems_are_solved(n):
+    rng = np.random.default_rng(n)
+    width = -(-n // 8) * 8
+    half = rng.standard_normal((n, n + 2))
+    whole, right = half @ half.T + 0.1 * np.eye(n), rng.standard_normal(n)
+    matrix, vector = np.zeros((width, width)), np.zeros(width)
+    matrix[:n, :n], vector[:n] = np.triu(whole), right
+    for solve in (positive.solve_positive, positive.solve_positive.py_func):
+        A, x = matrix.copy(), vector.copy()
+        solve(A, x, uint64(n), uint64(width))
+        np.testing.assert_allclose(x[:n], np.linalg.solve(whole, right), rtol=1e-9 * np.linalg.cond(whole) ** 0.5)
+        np.testing.assert_allclose(np.triu(A[:n, :n]), np.linalg.cholesky(whole).T, rtol=1e-8, atol=1e-10)
+
+
+def test_what_is_below_the_diagonal_does_not_matter():
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((20, 22))
+    whole, right = half @ half.T, rng.standard_normal(20)
+    found = []
+    for below in (0.0, 5.0):
+        matrix, vector = np.zeros((24, 24)), np.zeros(24)
+        matrix[:20, :20] = np.triu(whole) + below * np.tri(20, k=-1)
+        vector[:20] = right
+        positive.solve_positive(matrix, vector, uint64(20), uint64(24))
+        found.append(vector)
+    np.testing.assert_array_equal(*found)
