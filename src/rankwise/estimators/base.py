@@ -13,6 +13,7 @@ from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, Residuals, Seen, Targets, save
+from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
@@ -47,6 +48,9 @@ class LowRankEstimator(BaseEstimator):
         """
         given, seed = Observations.from_any(X), as_seed(self.random_state)
         observations, held_out = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        if held_out is not None:
+            loss = losses.get(loss_for(self.loss, given))
+            refuse_signs(loss, loss.link)
         self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {

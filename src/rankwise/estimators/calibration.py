@@ -34,7 +34,7 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     choice between two that moves a coverage by far less than the entries' number does.
     """
     model = estimator.model_
-    refuse_signs(model)
+    refuse_signs(model.loss, model.link)
     if by not in WAYS:
         raise SettingError(f"`by` must be one of {', '.join(map(repr, WAYS))}, got {by!r}.")
     if train is None and by == "quantiles":

@@ -38,10 +38,10 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
         return _sign(targets, x)
     if how == "median":
         return _median(model, targets, x, rows, cols)
-    if how == "mean" and not targets.thresholds.size:
+    if how == "mean":
         return np.clip(response(model.link, x + 0.5 * variances * (model.link == "log")), targets.low, targets.high)
-    if how in ("mean", "class"):
-        return _over_grid(model, how, x, variances, targets.thresholds_at(rows, cols))
+    if how == "class":
+        return _likeliest(model, x, variances, targets.thresholds_at(rows, cols))
     found = np.clip(response(model.link, x), targets.low, targets.high)
     return found if how == "clip" else _nearest(_grid(targets, how), found)
 
@@ -77,16 +77,15 @@ def _median(model: Any, targets: Targets, x: Array, rows: Array, cols: Array) ->
     return np.asarray(targets.grid[np.sum(x[:, None] > targets.thresholds_at(rows, cols), axis=1)])
 
 
-def _over_grid(model: Any, how: str, x: Array, variances: Array, thresholds: Array) -> Array:
-    """Mean of the chances of the grid's values, or the likeliest value."""
+def _likeliest(model: Any, x: Array, variances: Array, thresholds: Array) -> Array:
+    """Value of the grid with the largest chance."""
     if model.link != "identity":
         raise SettingError("decode='class' is for signs and for targets on a grid; use 'round' or 'median' for counts.")
-    grid = _grid(model.targets, how)
+    grid = _grid(model.targets, "class")
     deviations = np.sqrt(np.maximum(variances + model.targets.noise_variance, np.finfo(float).tiny))
     upto = np.ones((x.size, grid.size))
     upto[:, :-1] = ndtr((thresholds - x[:, None]) / deviations[:, None])
-    chances = np.diff(upto, axis=1, prepend=0.0)
-    return chances @ grid if how == "mean" else np.asarray(grid[np.argmax(chances, axis=1)])
+    return np.asarray(grid[np.argmax(np.diff(upto, axis=1, prepend=0.0), axis=1)])
 
 
 def _grid(targets: Targets, how: str) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import is_number
-from .._errors import DataError, SettingError
+from .._errors import SettingError
 from ..losses.base import SignLoss
 from ..losses.links import response
 from .factors import predict
@@ -117,8 +117,6 @@ class Calibration:
     @classmethod
     def on(cls, model: Any, widths: Spread | Pair, rows: Array, cols: Array, targets: Array) -> "Calibration":
         """Scores of entries that the model has not seen."""
-        if not targets.size:
-            raise DataError("There is no held-out entry to calibrate on; give some that `fit` has not seen.")
         centre, width = widths.at(model, rows, cols)
         scores = np.sort((targets - centre) / width)
         return cls(widths, scores[ranks_kept(scores.size) - 1], scores.size)
@@ -171,9 +169,9 @@ def moments(model: Any, rows: Array, cols: Array) -> tuple[Array, Array]:
     return linked, variances
 
 
-def refuse_signs(model: Any) -> None:
+def refuse_signs(loss: Any, link: str) -> None:
     """Say that signs have no interval."""
-    if isinstance(model.loss, SignLoss) or model.link == "logit":
+    if isinstance(loss, SignLoss) or link == "logit":
         raise SettingError(
             "Signs have no interval; `predict_entries` with decode='probability' says how sure they are."
         )
@@ -183,7 +181,7 @@ def pair_of(lower: Any, upper: Any, rows: Array, cols: Array) -> Pair:
     """Widths from two models of the quantile loss; their usual distance is looked up at the given entries."""
     bounds = Bound.of(lower), Bound.of(upper)
     apart = 0.5 * float(np.median(np.abs(bounds[1].at(rows, cols) - bounds[0].at(rows, cols))))
-    return Pair(*bounds, narrowest=max(NARROWEST * apart, np.finfo(np.float64).tiny))
+    return Pair(*bounds, narrowest=max(NARROWEST * apart, 1e-100))
 
 
 def ranks_kept(n: int) -> NDArray[np.int64]:

@@ -172,7 +172,7 @@ class LowRankModel:
         """
         row_of, col_of = self.numbers(rows, cols)
         if self.calibration is None:
-            refuse_signs(self)
+            refuse_signs(self.loss, self.link)
             raise SettingError(
                 "This model has no calibrated intervals: fit with calibration=0.1, or call the estimator's `calibrate` "
                 "with entries that `fit` has not seen."

@@ -50,20 +50,30 @@ class Residuals(NamedTuple):
 def entries_of(model: Any, X: Any) -> Entries:
     """Entries of weight above zero, found by their labels if there are labels, else by number."""
     observations = Observations.from_any(X)
-    rows, cols = observations.rows, observations.cols
-    for which, names, given in (("row", "row_labels", rows), ("column", "col_labels", cols)):
-        if getattr(model, names) is not None and getattr(observations, names) is None and given.size:
-            raise DataError(f"The {which}s of this model have labels and those of the entries do not; label them too.")
-    named = (
-        numbers if labels is None else labels[numbers]
-        for labels, numbers in ((observations.row_labels, rows), (observations.col_labels, cols))
-    )
-    rows, cols = model.numbers(*named)
+    rows, cols = _numbers(model, observations)
     targets, weights = observations.targets.astype(np.float64), observations.weights
     if weights is None:
         return Entries(rows, cols, targets, None)
     used = weights > 0
     return Entries(rows[used], cols[used], targets[used], weights[used])
+
+
+def _numbers(model: Any, observations: Observations) -> tuple[Array, Array]:
+    """The model's own numbers of the rows and columns of all entries."""
+    rows, cols = observations.rows, observations.cols
+    same = model.row_labels is observations.row_labels and model.col_labels is observations.col_labels
+    if same and observations.shape == model.shape:
+        return rows, cols
+    names = []
+    for which, own, labels, numbers in (
+        ("row", model.row_labels, observations.row_labels, rows),
+        ("column", model.col_labels, observations.col_labels, cols),
+    ):
+        if own is not None and labels is None:
+            raise DataError(f"The {which}s of this model have labels and those of the entries do not; label them too.")
+        names.append(numbers if labels is None else labels[numbers])
+    found: tuple[Array, Array] = model.numbers(*names)
+    return found
 
 
 def most_unlikely(model: Any, entries: Entries, n: Any) -> Residuals:
