@@ -1,7 +1,9 @@
 """`decode=`: predictions in the targets' own units, each form the best by its own metric."""
 
 import os
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ def targets(grid=(), thresholds=(), noise=0.6, n_rows=1, n_cols=X.size, **parts)
     grid, thresholds = np.asarray(grid, float), np.asarray(thresholds, float)
     shares = np.full(grid.size, 1 / max(grid.size, 1))
     shifts = {"row_shifts": np.zeros((n_rows, thresholds.size)), "col_shifts": np.zeros((n_cols, thresholds.size))}
-    ends = {"low": 1.0, "high": 5.0, "noise_variance": noise}
+    ends = {"low": 1.0, "high": 5.0, "step": 0.0, "noise_variance": noise}
     return Targets(**(ends | {"grid": grid, "shares": shares, "thresholds": thresholds} | shifts | parts))
 
 
@@ -60,6 +62,13 @@ def test_clip_and_round_stay_on_the_scale_and_the_grid():
     assert set(found) == set(uneven.grid)
 
 
+def test_many_whole_numbers_are_rounded_to_whole_numbers():
+    np.testing.assert_array_equal(decoded("round", targets=targets(step=1.0)), np.clip(np.rint(X.round(9)), 1, 5))
+    many = Observations.from_coo(*np.divmod(np.arange(400), 20), np.arange(400.0) // 4)
+    kept = MatrixCompletion("square", rank=1, max_iter=2).fit(many).model_.targets
+    assert kept.step == 1 and kept.grid.size == 0
+
+
 def chances(x, scale, variance):
     """Of every value of the grid, written out with SciPy's normal distribution."""
     edges = np.concatenate(([-np.inf], scale.thresholds, [np.inf]))
@@ -82,8 +91,9 @@ def test_thresholds_of_a_row_and_a_column_are_moved():
 
 def test_rows_that_came_later_have_the_common_thresholds():
     moved = replace(STARS, row_shifts=np.ones((2, 4)), col_shifts=np.zeros((1, 4)))
-    np.testing.assert_allclose(moved.thresholds_at(np.array([0, 5]), np.array([9, 9]))[1], STARS.thresholds)
-    np.testing.assert_allclose(moved.thresholds_at(np.array([0]), np.array([0]))[0], STARS.thresholds + 1)
+    known, later = np.array(list(moved.thresholds_at(np.array([1, 5]), np.array([9, 9])))).T
+    np.testing.assert_allclose(known, STARS.thresholds + 1)
+    np.testing.assert_allclose(later, STARS.thresholds)
 
 
 def test_the_mean_is_the_prediction_within_the_scale_and_without_a_grid_the_median_too():
@@ -259,6 +269,15 @@ def test_the_median_beats_rounding_on_movielens(record_property):
     assert scores["median"] <= 0.67 and scores["median"] < scores["round"] - 0.004
 
 
+def test_the_page_on_predictions_runs(capsys):
+    """All examples of docs/predictions.md, in one go; what is printed under `decode="median"` are stars."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "predictions.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    exec("\n".join(examples), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(examples) == 6 and set(printed[1].strip("[]").split()) <= {"1.", "2.", "3.", "4.", "5."}
+
+
 # Refusals, one sentence each.
 
 
@@ -267,8 +286,8 @@ def test_the_median_beats_rounding_on_movielens(record_property):
     [
         ("floor", {"targets": STARS}, "^`decode` must be one of 'clip', 'round', 'mean', .*, got 'floor'"),
         ("clip", {}, "^This model does not know the scale of its targets"),
-        ("round", {"targets": targets()}, "^decode='round' needs training targets on a grid of at most 32 values"),
-        ("class", {"targets": targets()}, "^decode='class' needs training targets on a grid"),
+        ("round", {"targets": targets()}, "^decode='round' needs training targets of at most 32 different values"),
+        ("class", {"targets": targets()}, "^decode='class' needs training targets of at most 32"),
         ("class", {"loss": Poisson(), "targets": STARS}, "^decode='class' is for signs and for targets on a grid"),
         ("probability", {"targets": STARS}, "^decode='probability' is for the logistic loss"),
         ("median", {"loss": Logistic(), "targets": targets([-1, 1])}, "^decode='median' is not for signs; use 'class'"),

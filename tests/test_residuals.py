@@ -35,7 +35,7 @@ def test_planted_outliers_come_first(estimator, record_property):
     planted = set(zip(ENTRIES.rows[WRONG], ENTRIES.cols[WRONG], strict=True))
     precision = np.mean([pair in planted for pair in zip(found.rows, found.cols, strict=True)])
     record_property("precision", float(precision))
-    assert n > 100 and precision >= 0.95
+    assert n > 100 and precision >= 0.9
 
 
 def test_they_are_the_entries_of_largest_loss_in_falling_order(data, fit):

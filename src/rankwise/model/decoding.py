@@ -1,5 +1,6 @@
 """Predictions in the form that a metric asks for."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,10 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
     if how == "mean":
         return np.clip(response(model.link, x + 0.5 * variances * (model.link == "log")), targets.low, targets.high)
     if how == "class":
-        return _likeliest(model, x, variances, targets.thresholds_at(rows, cols))
+        return _likeliest(model, x, variances, rows, cols)
     found = np.clip(response(model.link, x), targets.low, targets.high)
+    if how == "round" and targets.step and not targets.grid.size:
+        return np.rint(found)
     return found if how == "clip" else _nearest(_grid(targets, how), found)
 
 
@@ -74,24 +77,30 @@ def _median(model: Any, targets: Targets, x: Array, rows: Array, cols: Array) ->
         return np.clip(np.ceil(np.maximum(pdtrik(0.5, rates), 0.0)), targets.low, targets.high)
     if not targets.grid.size:
         return np.clip(x, targets.low, targets.high)
-    return np.asarray(targets.grid[np.sum(x[:, None] > targets.thresholds_at(rows, cols), axis=1)])
+    place = np.zeros(x.size, np.int64)
+    for thresholds in targets.thresholds_at(rows, cols):
+        place += x > thresholds
+    return np.asarray(targets.grid[place])
 
 
-def _likeliest(model: Any, x: Array, variances: Array, thresholds: Array) -> Array:
+def _likeliest(model: Any, x: Array, variances: Array, rows: Array, cols: Array) -> Array:
     """Value of the grid with the largest chance."""
     if model.link != "identity":
         raise SettingError("decode='class' is for signs and for targets on a grid; use 'round' or 'median' for counts.")
     grid = _grid(model.targets, "class")
     deviations = np.sqrt(np.maximum(variances + model.targets.noise_variance, np.finfo(float).tiny))
-    upto = np.ones((x.size, grid.size))
-    upto[:, :-1] = ndtr((thresholds - x[:, None]) / deviations[:, None])
-    return np.asarray(grid[np.argmax(np.diff(upto, axis=1, prepend=0.0), axis=1)])
+    place, best, below = np.zeros(x.size, np.int64), np.full(x.size, -1.0), np.zeros(x.size)
+    for k, thresholds in enumerate(chain(model.targets.thresholds_at(rows, cols), [np.inf])):
+        upto = ndtr((thresholds - x) / deviations)
+        better = upto - below > best
+        place[better], best[better], below = k, (upto - below)[better], upto
+    return np.asarray(grid[place])
 
 
 def _grid(targets: Targets, how: str) -> Array:
     if not targets.grid.size:
         raise SettingError(
-            f"decode={how!r} needs training targets on a grid of at most {MOST} values; these are not, use 'clip'."
+            f"decode={how!r} needs training targets of at most {MOST} different values, and these have more; use 'clip'."
         )
     return targets.grid
 

@@ -1,5 +1,6 @@
 """What a model keeps of its training targets: their ends, their grid, and how predictions fall onto it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,8 @@ class Targets:
     Attributes
     ----------
     low, high : float
+    step : float
+        1 if all targets are whole numbers, else 0.
     noise_variance : float
         Of a target around its prediction, for losses without a link.
     grid : ndarray of shape (k,)
@@ -42,6 +45,7 @@ class Targets:
 
     low: float
     high: float
+    step: float
     noise_variance: float
     grid: Array
     shares: Array
@@ -56,25 +60,29 @@ class Targets:
         entries = np.flatnonzero(weights > 0)
         targets, weights = observations.targets[entries], weights[entries].astype(np.float64)
         low, high = (_plain(end) for end in (targets.min(), targets.max())) if targets.size else (0.0, 0.0)
+        step = float(np.array_equal(targets, np.rint(targets)))
         grid = grid_of(targets)
         shares = np.array([weights[targets == value].sum() for value in grid]) / max(weights.sum(), 1e-300)
-        few = entries[:: -(-entries.size // ENTRIES) or 1]
-        sample = Sample.of(model, observations, few if grid.size and model.link == "identity" else few[:SAMPLE])
+        most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
+        sample = Sample.of(model, observations, entries[:: -(-entries.size // most) or 1])
         if model.link != "identity" or not grid.size:
             noise = sample.noise_variance if model.link == "identity" else 0.0
             rows, cols = (np.zeros((size, 0)) for size in model.shape)
-            return cls(low, high, noise, _plains(grid), shares, np.zeros(0), rows, cols)
+            return cls(low, high, step, noise, _plains(grid), shares, np.zeros(0), rows, cols)
         thresholds = sample.thresholds(np.cumsum(shares)[:-1])
         rows, cols = sample.shifts(thresholds, grid, model.shape)
-        return cls(low, high, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
+        return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
-    def thresholds_at(self, rows: Array, cols: Array) -> Array:
-        """Thresholds of entries, shape (n, k - 1), rising; rows and columns that came later have no shift."""
-        found = np.tile(self.thresholds, (rows.size, 1))
-        for shifts, numbers in ((self.row_shifts, rows), (self.col_shifts, cols)):
-            known = numbers < shifts.shape[0]
-            found[known] += shifts[numbers[known]]
-        return np.maximum.accumulate(found, axis=1)
+    def thresholds_at(self, rows: Array, cols: Array) -> Iterator[Array]:
+        """The first threshold of every entry, the second and so on, rising; rows and columns that came later: no shift."""
+        before = np.full(rows.size, -np.inf)
+        for k, threshold in enumerate(self.thresholds):
+            found = np.full(rows.size, threshold)
+            for shifts, numbers in ((self.row_shifts, rows), (self.col_shifts, cols)):
+                known = numbers < shifts.shape[0]
+                found[known] += shifts[numbers[known], k]
+            before = np.maximum(before, found)
+            yield before
 
     def to_arrays(self) -> dict[str, Array]:
         """Its parts, for the model's file."""
@@ -83,9 +91,9 @@ class Targets:
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], shape: tuple[int, int]) -> "Targets":
         """What `to_arrays` wrote; ValueError, TypeError or KeyError if the parts do not fit together."""
-        low, high, noise = (float(arrays[name]) for name in ("low", "high", "noise_variance"))
-        grid, shares, thresholds, rows, cols = (arrays[field.name] for field in fields(cls)[3:])
-        found = cls(low, high, noise, grid, shares, thresholds, rows, cols)
+        low, high, step, noise = (float(arrays[name]) for name in ("low", "high", "step", "noise_variance"))
+        grid, shares, thresholds, rows, cols = (arrays[field.name] for field in fields(cls)[4:])
+        found = cls(low, high, step, noise, grid, shares, thresholds, rows, cols)
         n = found.thresholds.size
         sizes = {found.grid.shape, found.shares.shape} | ({(n + 1,)} if n else set())
         sound = len(sizes) == 1 and found.grid.ndim == 1 and found.noise_variance >= 0 and found.low <= found.high
