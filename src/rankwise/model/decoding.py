@@ -100,7 +100,8 @@ def _likeliest(model: Any, x: Array, variances: Array, rows: Array, cols: Array)
 def _grid(targets: Targets, how: str) -> Array:
     if not targets.grid.size:
         raise SettingError(
-            f"decode={how!r} needs training targets of at most {MOST} different values, and these have more; use 'clip'."
+            f"decode={how!r} needs training targets of at most {MOST} different values, each twice or more on average; "
+            "use 'clip'."
         )
     return targets.grid
 
