@@ -62,8 +62,8 @@ class MatrixCompletion(LowRankEstimator):
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
     calibration : float, default=0
-        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1; see
-        `calibrate`.
+        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1. Two
+        more fits are then tried, by quantiles; `calibrate` can be told not to.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the start; None means 0, so that fits repeat.
 
