@@ -74,7 +74,7 @@ class Targets:
         return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
     def thresholds_at(self, rows: Array, cols: Array) -> Iterator[Array]:
-        """The first threshold of every entry, the second and so on, rising; no shift for rows and columns added later."""
+        """The first threshold of every entry, the second and so on, rising; rows and columns added later: no shift."""
         before = np.full(rows.size, -np.inf)
         for k, threshold in enumerate(self.thresholds):
             found = np.full(rows.size, threshold)
