@@ -241,7 +241,7 @@ def test_a_file_whose_targets_are_damaged_is_refused(part, stars, tmp_path):
     with np.load(tmp_path / "m.rankwise") as file:
         arrays = dict(file)
     found = arrays[f"targets_{part}"]
-    arrays[f"targets_{part}"] = -found if found.ndim == 0 else found[1:]
+    arrays[f"targets_{part}"] = -found if found.ndim == 0 else found[..., 1:]
     with (tmp_path / "m.rankwise").open("wb") as file:
         np.savez(file, **arrays)
     with pytest.raises(rw.ModelFileError, match="damaged: its parts do not fit together"):

@@ -12,6 +12,7 @@ import rankwise as rw
 from rankwise import MatrixCompletion, Observations, RobustFactorization
 from rankwise.datasets import counts, ratings
 from rankwise.losses import Logistic, Square
+from rankwise.model import save
 from rankwise.model.intervals import KEPT, Calibration, Pair, Spread
 from rankwise.model.scales import spread_of
 from rankwise.selection import split_entries
@@ -280,7 +281,7 @@ def test_a_file_with_damaged_intervals_is_refused(part, tmp_path):
     estimator.save(path)
     with np.load(path) as file:
         arrays = dict(file)
-    arrays[f"calibration_{part}"] = -arrays[f"calibration_{part}"]
+    arrays[f"calibration_{part}"] = -1 * arrays[f"calibration_{part}"]
     with path.open("wb") as file:
         np.savez(file, **arrays)
     with pytest.raises(rw.ModelFileError, match="damaged: its parts do not fit together"):
@@ -345,8 +346,11 @@ def test_after_a_pickle_only_the_variances_are_left():
     assert covered(again.calibrate(held_out), test, 0.8) == pytest.approx(0.8, abs=0.02)
 
 
-def test_a_model_with_more_rows_than_were_calibrated_says_so():
-    model = calibrated("normal", "variances").model_
-    grown = replace(model, U=np.vstack((model.U, model.U[:1])), offsets=None, posterior=None)
-    with refused("calibrate again"):
-        grown.predict_interval([300], [0])
+@every_way
+def test_a_model_with_more_rows_than_were_calibrated_says_so(by, tmp_path):
+    model = calibrated("normal", by).model_
+    grown = replace(model, U=np.vstack((model.U, model.U[:1])), offsets=None, posterior=None, seen=None)
+    save(grown, tmp_path / "m.rankwise")
+    for each in (grown, rw.load(tmp_path / "m.rankwise")):
+        with refused("calibrate again"):
+            each.predict_interval([300], [0])

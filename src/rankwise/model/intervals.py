@@ -209,13 +209,14 @@ def from_arrays(arrays: dict[str, Array], shape: tuple[int, int]) -> Calibration
     if "narrowest" in arrays:
         lower, upper = (Bound(*(arrays[f"{side}_{name}"] for name in Bound._fields)) for side in ("lower", "upper"))
         widths = Pair(lower, upper, float(arrays["narrowest"]))
-        sound = widths.narrowest > 0 and all(_fits(bound, shape) for bound in (widths.lower, widths.upper))
+        sound = widths.narrowest > 0 and all(_fits(bound, widths.shape) for bound in (widths.lower, widths.upper))
     else:
         widths = Spread(float(arrays["noise_variance"]), arrays["row_scales"], arrays["col_scales"])
         scales = widths.row_scales, widths.col_scales
-        sound = widths.noise_variance > 0 and all(
-            scale.shape == (size,) and np.min(scale, initial=1.0) > 0 for scale, size in zip(scales, shape, strict=True)
-        )
+        sound = widths.noise_variance > 0 and all(scale.ndim == 1 and np.all(scale > 0) for scale in scales)
+    sound = sound and all(
+        own <= size for own, size in zip(widths.shape, shape, strict=True)
+    )  # rows may have come later
     found = Calibration(widths, arrays["scores"], int(arrays["n_entries"]))
     if not sound or found.scores.shape != (min(found.n_entries, KEPT),) or np.any(np.diff(found.scores) < 0):
         raise ValueError("parts do not fit")

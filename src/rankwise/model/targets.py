@@ -97,7 +97,8 @@ class Targets:
         n = found.thresholds.size
         sizes = {found.grid.shape, found.shares.shape} | ({(n + 1,)} if n else set())
         sound = len(sizes) == 1 and found.grid.ndim == 1 and found.noise_variance >= 0 and found.low <= found.high
-        sound = sound and (found.row_shifts.shape, found.col_shifts.shape) == ((shape[0], n), (shape[1], n))
+        for shifts, size in ((found.row_shifts, shape[0]), (found.col_shifts, shape[1])):
+            sound = sound and shifts.shape[1:] == (n,) and shifts.shape[0] <= size  # rows may have come later
         sound = sound and all(part.dtype.kind == "f" and np.isfinite(part).all() for part in arrays.values())
         if not sound or np.any(np.diff(found.grid) <= 0):
             raise ValueError("parts do not fit")
