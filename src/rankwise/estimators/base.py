@@ -12,11 +12,13 @@ from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel, save
+from ..model import LowRankModel, Residuals, Seen, Targets, save
+from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
 from ..solvers import Result, fit_offsets, solve
+from .calibration import calibrated, set_aside
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
 PLAIN = (bool, int, float, str, type(None))
@@ -44,7 +46,11 @@ class LowRankEstimator(BaseEstimator):
             Stored entries of a sparse matrix are observed, explicit zeros included.
         y : ignored
         """
-        observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        given, seed = Observations.from_any(X), as_seed(self.random_state)
+        observations, held_out = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        if held_out is not None:
+            loss = losses.get(loss_for(self.loss, given))
+            refuse_signs(loss, loss.link)
         self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
@@ -54,10 +60,15 @@ class LowRankEstimator(BaseEstimator):
         }
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
         self.history_, self.status_ = result.history, result.status
-        self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
+        targets = Targets.of(result.model, observations)
+        self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
         self.n_features_in_ = result.model.shape[1]
+        self.observations_ = observations
+        if held_out is not None:
+            self.calibrate(held_out)
+            self.model_ = replace(self.model_, seen=Seen(given.indptr, given.indices))
         return self
 
     def predict_entries(
@@ -68,9 +79,56 @@ class LowRankEstimator(BaseEstimator):
         rank: int | None = None,
         scale: str = "link",
         return_std: bool = False,
+        decode: str | None = None,
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
+        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std, decode=decode)
+
+    def predict_interval(
+        self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
+    ) -> tuple[Any, Any]:
+        """Ends between which a new observation falls with this chance; see `LowRankModel.predict_interval`."""
+        return self._fitted().predict_interval(rows, cols, coverage=coverage, clip=clip)
+
+    def calibrate(self, held_out: Any, *, coverage: float = 0.8, by: str = "auto") -> Any:
+        """Make `predict_interval` possible, with entries that `fit` has not seen.
+
+        Widths come from the learned variances and the noise of every row and column, or from two fits by the quantile
+        loss, whichever has the better interval score at `coverage`. They are then stretched so that they cover the
+        held-out entries as often as is asked for (split conformal prediction), which holds at any coverage.
+
+        Parameters
+        ----------
+        held_out : as in `fit`
+            A thousand entries or more; with n of them, the coverage is right to about ``0.5 / sqrt(n)``.
+        coverage : float, default=0.8
+            What the quantile fits aim at and the two ways are compared by.
+        by : {"auto", "variances", "quantiles"}, default="auto"
+            "variances" needs no further fit, the others two.
+        """
+        self._fitted()
+        self.model_ = calibrated(self, held_out, self.__dict__.get("observations_"), coverage, by)
+        return self
+
+    def residuals(self, n: int = 20, X: Any = None) -> Residuals:
+        """The `n` observed entries that the model finds most unlikely: those of the largest loss, the largest first.
+
+        A robust loss ("huber", the default, or "l1") is not drawn towards wrong entries, so that they stand out.
+
+        Parameters
+        ----------
+        n : int, default=20
+        X : as in `fit`, optional
+            Entries to look at; by default those of the last `fit`, which are not kept by pickles and files.
+        """
+        model = self._fitted()
+        if X is None and "observations_" not in self.__dict__:
+            raise SettingError("The entries of the fit are not kept in a pickle; give them as `residuals(n, X=...)`.")
+        return model.residuals(self.observations_ if X is None else X, n)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the observed entries."""
+        return {name: part for name, part in super().__getstate__().items() if name != "observations_"}
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""

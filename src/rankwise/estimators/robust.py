@@ -33,12 +33,12 @@ class RobustFactorization(LowRankEstimator):
         The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
     shrinkage : float, default=0.7
         Share of the best step that is taken.
-    oracle, tol, time_limit, dtype, n_jobs, random_state
+    oracle, tol, time_limit, dtype, n_jobs, calibration, random_state
         As in `MatrixCompletion`.
 
     Attributes
     ----------
-    model_, theta_, U_, V_, offsets_, path_, history_, status_, n_features_in_
+    model_, theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_
         As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
     """
 
@@ -56,6 +56,7 @@ class RobustFactorization(LowRankEstimator):
         time_limit: float | None = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,
+        calibration: float = 0.0,
         random_state: Any = None,
     ) -> None:
         self.loss = loss
@@ -69,6 +70,7 @@ class RobustFactorization(LowRankEstimator):
         self.time_limit = time_limit
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.calibration = calibration
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Any:

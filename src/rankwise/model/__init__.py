@@ -1,9 +1,25 @@
 """The learned matrix: factors, the coefficients of every rank, prediction, files."""
 
 from ..engines import Offsets
-from .factors import Factors, as_terms
+from .decoding import DECODINGS
+from .factors import Factors, as_terms, predict
 from .files import load, save
-from .low_rank import LowRankModel, Seen, predict
+from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
+from .residuals import Residuals
+from .targets import Targets
 
-__all__ = ["Factors", "LowRankModel", "Offsets", "Posterior", "Seen", "as_terms", "load", "predict", "save"]
+__all__ = [
+    "DECODINGS",
+    "Factors",
+    "LowRankModel",
+    "Offsets",
+    "Posterior",
+    "Residuals",
+    "Seen",
+    "Targets",
+    "as_terms",
+    "load",
+    "predict",
+    "save",
+]

@@ -9,10 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import is_whole
 from .._errors import DataError, SettingError
 from ..engines import Offsets
-from ..kernels import pattern
 from ..losses import Loss
 from ..losses.links import response
+from .decoding import decode as decoded
+from .decoding import targets_of
+from .factors import predict
+from .intervals import Calibration, refuse_signs
 from .posterior import Posterior
+from .residuals import Residuals, entries_of, most_unlikely
+from .targets import Targets
 
 SCALES = ("link", "response")
 
@@ -51,6 +56,10 @@ class LowRankModel:
         What it was learned with.
     seen : Seen, optional
         Which entries it was learned from.
+    targets : Targets, optional
+        Scale and grid of the entries it was learned from, for `decode`.
+    calibration : Calibration, optional
+        What `predict_interval` needs.
     facts : dict
         How it was learned, in plain values for reports: method, settings, seconds, history.
     """
@@ -67,6 +76,8 @@ class LowRankModel:
     posterior: Posterior | None = None
     loss: Loss | None = None
     seen: Seen | None = None
+    targets: Targets | None = None
+    calibration: Calibration | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -102,6 +113,7 @@ class LowRankModel:
         rank: int | None = None,
         scale: str = "link",
         return_std: bool = False,
+        decode: str | None = None,
     ) -> Any:
         """Predictions at pairs of rows and columns, by label if there are labels, else by number.
 
@@ -115,6 +127,10 @@ class LowRankModel:
         return_std : bool, default=False
             Also give the standard deviation of each prediction, on the link scale and without the noise of a single
             observation; for models learned with `refine="bayes"`, at their full rank.
+        decode : {"clip", "round", "mean", "median", "class", "probability"}, optional
+            Predictions in the targets' own units, matched to a metric (docs/predictions.md): kept within the scale of
+            the training targets; moved to the nearest value of their grid; the mean (least squared error) or the median
+            (least absolute error) of the predictive distribution; the most likely value; the probability of +1.
 
         Returns
         -------
@@ -122,13 +138,68 @@ class LowRankModel:
         """
         if scale not in SCALES:
             raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
+        if decode is not None and scale != "link":
+            raise SettingError("`decode` already gives the targets' own units; leave out `scale`.")
+        row_of, col_of = self.numbers(rows, cols)
+        linked = self.at(row_of, col_of, rank)
+        if decode is not None:
+            found = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
+        else:
+            found = linked if scale == "link" else response(self.link, linked)
+        return (found, self._deviations(row_of, col_of, rank)) if return_std else found
+
+    def predict_interval(
+        self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ends between which a new observation falls with the given chance, at pairs of rows and columns.
+
+        The chance is over entries drawn like those the model was calibrated on, not for each row by itself. An
+        observation is below the low end as often as it is above the high one, and ends of a larger coverage lie outside
+        those of a smaller one. Needs a calibrated model; see `MatrixCompletion.calibrate`.
+
+        Parameters
+        ----------
+        rows, cols : array-like of shape (n,)
+        coverage : float, default=0.8
+            Above 0 and below 1.
+        clip : bool, default=False
+            Whether to keep the ends within the scale of the training targets, such as 1 to 5 stars.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n,)
+            In the targets' units; ``low <= high``.
+        """
+        row_of, col_of = self.numbers(rows, cols)
+        if self.calibration is None:
+            refuse_signs(self.loss, self.link)
+            raise SettingError(
+                "This model has no calibrated intervals: fit with calibration=0.1, or call the estimator's `calibrate` "
+                "with entries that `fit` has not seen."
+            )
+        low, high = self.calibration.interval(self, row_of, col_of, coverage)
+        if clip:
+            scale = targets_of(self)
+            low, high = (end.clip(scale.low, scale.high) for end in (low, high))
+        return low, high
+
+    def residuals(self, X: Any, n: int = 20) -> Residuals:
+        """The `n` entries of X that the model finds most unlikely: those of the largest loss, the largest first.
+
+        Parameters
+        ----------
+        X : SciPy sparse matrix, array with NaN at unknown entries, or Observations
+        n : int, default=20
+        """
+        return most_unlikely(self, entries_of(self, X), n)
+
+    def numbers(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column numbers of pairs of labels, checked."""
         row_of = find(rows, self.row_labels, self.shape[0], "row")
         col_of = find(cols, self.col_labels, self.shape[1], "column")
         if row_of.shape != col_of.shape:
             raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
-        linked = self.at(row_of, col_of, rank)
-        found = linked if scale == "link" else response(self.link, linked)
-        return (found, self._deviations(row_of, col_of, rank)) if return_std else found
+        return row_of, col_of
 
     def _deviations(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
         if self.posterior is None:
@@ -160,15 +231,6 @@ class LowRankModel:
     def __repr__(self) -> str:
         """Sizes, at a glance."""
         return f"LowRankModel({self.shape[0]} x {self.shape[1]}, rank {self.rank})"
-
-
-def predict(theta: NDArray[Any], U: NDArray[Any], V: NDArray[Any], rows: Any, cols: Any) -> NDArray[np.float64]:
-    """Entries of ``U diag(theta) V.T``; columns beyond theta's are not used, and do not change a bit."""
-    out = np.zeros(rows.size)
-    rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
-    U, V = (np.ascontiguousarray(side) for side in (U, V))
-    pattern.low_rank_pairs(rows, cols, np.ascontiguousarray(theta), U, V, out)
-    return out
 
 
 def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
