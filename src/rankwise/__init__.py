@@ -27,6 +27,7 @@ _HOMES = {
     "SettingError": "_errors",
     "load": "model",
     "loss": "losses",
+    "plots": "report",
     "solve": "solvers",
 }
 _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
+    from .report import plots
     from .solvers import solve
 
 
@@ -86,6 +88,7 @@ __all__ = [
     "load",
     "loss",
     "losses",
+    "plots",
     "selection",
     "solve",
     "solvers",

@@ -1,5 +1,6 @@
 """Pictures and tables of what was learned."""
 
+from . import plots
 from .curves import draw_figures
 from .pictures import Panel, TimePanel, rank_path, time_curves
 from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
@@ -13,6 +14,7 @@ __all__ = [
     "draw_figures",
     "footnotes",
     "markdown",
+    "plots",
     "rank_path",
     "remarks",
     "time_curves",
