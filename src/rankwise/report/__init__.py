@@ -1,7 +1,8 @@
-"""Pictures and tables of what was learned."""
+"""Pictures, tables and a page of what was learned."""
 
 from . import plots
 from .curves import draw_figures
+from .page import write_report
 from .pictures import Panel, TimePanel, rank_path, time_curves
 from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
 
@@ -19,4 +20,5 @@ __all__ = [
     "remarks",
     "time_curves",
     "title_of",
+    "write_report",
 ]

@@ -1,0 +1,86 @@
+"use strict";
+// Thin wrappers around uPlot: colours from the page's style, drawn again when the theme or the width changes.
+
+const charts = [];
+const HEIGHT = 240;
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+function axis(words) {
+  return {
+    label: words, labelSize: 22, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif",
+    stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 },
+  };
+}
+
+// Wide enough for the longest number on the axis.
+const tickSpace = (plot, ticks) => 16 + 7 * Math.max(1, ...(ticks || []).map((tick) => String(tick).length));
+
+// Lines (or bars) over x. `mark` names a place on x with a vertical line, and may be changed later.
+class Chart {
+  constructor(id, data, options) {
+    Object.assign(this, { place: document.getElementById(id), data, options, mark: options.mark ?? null });
+    this.place.setAttribute("role", "img");
+    this.place.setAttribute("aria-label", `${options.y} against ${options.x}`);
+    charts.push(this);
+    this.draw();
+    new ResizeObserver(() => this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT })).observe(this.place);
+  }
+
+  draw() {
+    if (this.plot) this.plot.destroy();
+    const { x, y, names, bars, whole, logarithmic } = this.options;
+    const series = names.map((name, k) => this.line(name, k, bars));
+    this.plot = new uPlot({
+      width: this.place.clientWidth, height: HEIGHT, scales: { x: { time: false, distr: logarithmic ? 3 : 1 } },
+      axes: [{ ...axis(x), incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined }, { ...axis(y), size: tickSpace }],
+      series: [{ label: this.options.xShort || x }, ...series],
+      cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
+    }, this.data, this.place);
+  }
+
+  line(name, k, bars) {
+    const ink = colour(k ? "red" : "blue");
+    if (bars) return { label: name, stroke: ink, fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
+    const faint = name.startsWith("±") || name === "perfect";
+    return {
+      label: name, stroke: faint ? colour("quiet") : ink, width: faint ? 1 : 2, dash: faint ? [4, 4] : undefined,
+      points: { show: !faint, size: 5, fill: ink },
+    };
+  }
+
+  drawMark(plot) {
+    if (this.mark === null) return;
+    const at = Math.round(plot.valToPos(this.mark, "x", true));
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = colour("red");
+    ctx.lineWidth = 2;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  moveMark(place) {
+    this.mark = place;
+    this.plot.redraw(false);
+  }
+
+  change(data, y) {
+    this.data = data;
+    this.options.y = y;
+    this.options.names = [y];
+    this.draw();
+  }
+}
+
+function histogram(id, found) {
+  const middles = found.counts.map((_, k) => (found.edges[k] + found.edges[k + 1]) / 2);
+  return new Chart(id, [middles, found.counts], { x: found.words, xShort: "around", y: "number", names: ["number"], bars: true, mark: 0 });
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));
