@@ -85,10 +85,10 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
     found.append(("Offsets", offsets))
     found += [(word, str(facts[name])) for name, word in (("solver", "Solver"), ("status", "Ended")) if name in facts]
     if "seconds" in facts:
-        compiling = facts.get("compile_seconds") or 0.0
-        found.append(
-            ("Time", f"{facts['seconds']:.2f} s" + f", and {compiling:.1f} s to compile" * (compiling >= 0.05))
-        )
+        compiling = facts.get("compile_seconds", 0.0)
+        more = f", and {compiling:.1f} s to compile" if compiling >= 0.05 else ""
+        found.append(("Time", f"{facts['seconds']:.2f} s{more}"))
+    found = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in found]
     return found if held is None else [*found, ("Held out", _held_words(held))]
 
 

@@ -35,7 +35,7 @@ class Chart {
     const series = names.map((name, k) => this.line(name, k, bars));
     this.plot = new uPlot({
       width: this.place.clientWidth, height: HEIGHT, scales: { x: { time: false, distr: logarithmic ? 3 : 1 } },
-      axes: [{ ...axis(x), incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined }, { ...axis(y), size: tickSpace }],
+      axes: [{ ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined }, { ...axis(y), size: tickSpace }],
       series: [{ label: this.options.xShort || x }, ...series],
       cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
     }, this.data, this.place);

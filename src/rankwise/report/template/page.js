@@ -3,7 +3,7 @@
 
 const contents = JSON.parse(document.getElementById("contents").textContent);
 const model = new Model(contents.model);
-const SHOWN = 10, SUGGESTED = 50;
+const SHOWN = 10, SUGGESTED = 50, LONGEST_NAME = 80;
 const byId = (id) => document.getElementById(id);
 const show = (id, wanted) => { byId(id).hidden = !wanted; };
 
@@ -15,11 +15,17 @@ function number(x, digits = 3) {
 }
 
 // A predicted value on the targets' scale; probabilities in percent.
-const predicted = (x) => (contents.link === "logit" ? `${(100 * x).toFixed(1)} %` : number(x));
+const predicted = (x) => (contents.link === "logit" ? percent(x) : number(x));
+
+function percent(x) {
+  if (x < 0.0005) return "< 0.1 %";
+  return x > 0.9995 ? "> 99.9 %" : `${(100 * x).toFixed(1)} %`;
+}
 
 function cell(tag, text, kind) {
-  const found = document.createElement(tag);
-  found.textContent = text;
+  const found = document.createElement(tag), long = kind === "name" && text.length > LONGEST_NAME;
+  found.textContent = long ? text.slice(0, LONGEST_NAME) + "…" : text;
+  if (long) found.title = text;
   if (kind) found.className = kind;
   return found;
 }
@@ -109,7 +115,7 @@ class Ranks {
     if (this.chart) {
       this.chart.moveMark(this.rank);
       const { label, higher } = this.scores[this.pressed];
-      byId("path-words").textContent = `${label}, on held-out entries, against the rank; ${higher ? "higher" : "lower"} is better.`;
+      byId("path-words").textContent = `Held-out ${label}, against the rank; ${higher ? "higher" : "lower"} is better.`;
     }
     this.fillExamples(at);
     if (recommender) recommender.update();
@@ -166,7 +172,7 @@ class Recommender {
   }
 
   update() {
-    const typed = byId("row").value.trim(), row = model.find(byId("row").value) ?? model.find(typed);
+    const typed = byId("row").value.trim(), row = typed ? model.find(byId("row").value) : null;
     const note = byId("recommend-note"), table = byId("recommendations");
     if (row === null) {
       note.textContent = typed ? `There is no row “${typed}” on this page.` : "";

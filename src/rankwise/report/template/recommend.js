@@ -43,11 +43,12 @@ class Model {
     return unseen.slice(0, n).map((col) => ({ col, linked: linked[col] }));
   }
 
-  // The row of exactly that name, else the only one that differs in case alone; null if there is none.
+  // The row of exactly that name, else the only one that differs in case and spaces alone; null if there is none.
   find(name) {
     if (this.numberOf.has(name)) return this.numberOf.get(name);
-    const lower = name.toLowerCase();
-    const alike = this.rows.flatMap((other, number) => (other.toLowerCase() === lower ? [number] : []));
+    const bare = (text) => text.toLowerCase().replace(/\s+/g, "");
+    const typed = bare(name);
+    const alike = this.rows.flatMap((other, number) => (bare(other) === typed ? [number] : []));
     return alike.length === 1 ? alike[0] : null;
   }
 }
