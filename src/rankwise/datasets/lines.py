@@ -81,7 +81,8 @@ def _read_plain(
         row_of, col_of, values = read_entries(where, layout, style.start)
     except DataError:
         return None
-    return Side.of_integers(row_of), Side.of_integers(col_of), None if how.pairs else values, None
+    sides = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
+    return *sides, None if how.pairs else values, None
 
 
 def _is_bytes(how: Reading) -> bool:

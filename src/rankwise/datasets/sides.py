@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..observations.labels import numbered
+
 Array = NDArray[Any]
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as a program writes them: 007 is a name, 7 is a number
 
@@ -37,14 +39,9 @@ class Side:
         return cls(given[order], place[at])
 
     @classmethod
-    def of_integers(cls, labels: Array) -> "Side":
-        """From the label of each entry; O(n) if the labels lie close together."""
-        least = int(labels.min())
-        if int(labels.max()) - least >= max(1 << 20, 4 * labels.size):
-            return cls(*np.unique(labels, return_inverse=True))
-        seen = np.zeros(int(labels.max()) - least + 1, bool)
-        seen[labels - least] = True
-        return cls(np.flatnonzero(seen) + least, (np.cumsum(seen) - 1)[labels - least])
+    def of_each(cls, labels: Array, which: str) -> "Side":
+        """From the label of each entry."""
+        return cls(*numbered(labels, which))
 
     @classmethod
     def of_text(cls, names: Sequence[str], codes: ArrayLike) -> "Side":

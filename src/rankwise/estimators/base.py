@@ -1,6 +1,7 @@
 """What the estimators share: build the objective, solve, store, predict."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +15,10 @@ from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, save
 from ..objectives import Objective, Problem, Ridged
-from ..observations import Observations
+from ..observations import Observations, is_frame
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, solve
+from ..solvers import Record, Result, fit_offsets, solve
+from .serving import Serving
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
 PLAIN = (bool, int, float, str, type(None))
@@ -24,7 +26,7 @@ STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the histo
 LONGEST = 100  # the largest rank that rank="auto" tries
 
 
-class LowRankEstimator(BaseEstimator):
+class LowRankEstimator(Serving, BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
@@ -35,22 +37,50 @@ class LowRankEstimator(BaseEstimator):
     n_jobs: int | None
     random_state: Any
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        row: Any = None,
+        col: Any = None,
+        value: Any = None,
+        weight: Any = None,
+        held_out: Any = None,
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> Any:
         """Learn from the observed entries.
 
         Parameters
         ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, or Observations
-            Stored entries of a sparse matrix are observed, explicit zeros included.
+        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
+            Stored entries of a sparse matrix are observed, explicit zeros included. A data frame of pandas, polars or
+            pyarrow is long, one line per entry, if `col` and `value` are given; else it is the matrix itself with
+            missing values at unknown entries, and its index and columns become labels.
         y : ignored
+        row, col, value : name of a column, optional
+            Of a long data frame: where the row labels, the column labels and the observed values are.
+        weight : name of a column, optional
+            Of a long data frame: weight of each entry's loss.
+        held_out : same as X, optional
+            Entries to score after each step, by the mean loss, see `history_`; the clock stands still meanwhile.
+            They are matched to X by label; entries of rows and columns that X does not have are not scored.
+        callback : callable, optional
+            Called with each step's `Record`; stops the fit if it returns true.
         """
-        observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        names = {"row": row, "col": col, "value": value, "weight": weight}
+        observations, seed = Observations.from_any(X, **names), as_seed(self.random_state)
+        if held_out is not None:
+            names = names if is_frame(held_out) else {}
+            held_out = Observations.from_any(held_out, **names).aligned(observations)
         self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
+            "held_out": held_out,
+            "callback": callback,
         }
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
         self.history_, self.status_ = result.history, result.status
@@ -68,9 +98,12 @@ class LowRankEstimator(BaseEstimator):
         rank: int | None = None,
         scale: str = "link",
         return_std: bool = False,
+        unknown: str = "error",
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
+        return self._fitted().predict_entries(
+            rows, cols, rank=rank, scale=scale, return_std=return_std, unknown=unknown
+        )
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
@@ -79,7 +112,8 @@ class LowRankEstimator(BaseEstimator):
     def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
         """How the model was learned, in plain values that fit into its file."""
         history, choice = result.history, self.__dict__.get("path_")
-        steps = {name: history.column(name).tolist() for name in STEPS}
+        scored = len(history) > 0 and history[0].score is not None
+        steps = {name: history.column(name).tolist() for name in (*STEPS, *(("score",) if scored else ()))}
         facts: dict[str, Any] = {
             "estimator": type(self).__name__,
             "settings": {name: value if isinstance(value, PLAIN) else str(value) for name, value in self._changed()},
