@@ -92,11 +92,11 @@ def test_a_path_of_ridges_is_called_that_and_drawn_on_a_log_scale():
     assert ax.get_xlabel() == "ridge" and ax.get_xscale() == "log"
 
 
-def test_the_spectrum_after_sweeps_is_that_of_numpy(split):
-    fitted = rw.MatrixCompletion("logistic", rank=4, max_iter=2, dtype="float64").fit(split[0])
-    low_rank = (fitted.U_ * fitted.theta_) @ fitted.V_.T
-    drawn = plots.spectrum(fitted).lines[0].get_ydata()
-    np.testing.assert_allclose(drawn, np.linalg.svd(low_rank, compute_uv=False)[:4], rtol=1e-6)
+def test_the_spectrum_of_a_singular_value_decomposition_is_its_singular_values():
+    matrix = np.random.default_rng(0).normal(size=(9, 7))
+    U, sigma, Vt = np.linalg.svd(matrix, full_matrices=False)
+    model = rw.LowRankModel(np.tril(np.tile(-sigma, (7, 1))), -U, Vt.T)  # a sign that the coefficients carry
+    np.testing.assert_allclose(plots.spectrum(model).lines[0].get_xydata(), np.c_[np.arange(1, 8), sigma])
 
 
 def test_residuals_count_every_held_out_entry(signs, split):

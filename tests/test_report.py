@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.model import LowRankModel, Offsets, Seen
+from rankwise.cli import main
+from rankwise.model import LowRankModel, Offsets, Seen, save
 from rankwise.report import compact, contents, write_report
 from rankwise.report.held_out import match
 from rankwise.report.page import as_script
@@ -197,7 +199,7 @@ def test_held_out_entries_that_were_learned_from_are_told(tmp_path):
     assert match(model, seen).n_seen == rows.size
     assert match(model, held_out_of(model)).n_seen == 0
     write_report(model, tmp_path / "report.html", seen)
-    assert "flatters" in dict(contents_in(tmp_path / "report.html")["about"])["Held out"]
+    assert "flatters" in dict(contents_in(tmp_path / "report.html")["about"])["Scored here"]
 
 
 def test_components_name_the_strongest_and_multiply_to_what_they_add():
@@ -226,3 +228,52 @@ def test_the_page_asks_for_nothing_outside_itself(tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?!data:)\w""", text)
     assert "default-src 'none'" in text and "Leon Sorokin" in text
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """A folder with a saved model and a file of held-out entries, and a way to run `rankwise report` there."""
+    monkeypatch.chdir(tmp_path)
+    model = random_model(labels=(np.array([f"Zaphod {k}" for k in range(30)]), np.arange(100, 120)))
+    save(model, "m.rankwise")
+    held = held_out_of(model)
+    lines = zip(model.row_labels[held.rows], model.col_labels[held.cols], held.targets, strict=True)
+    text = "".join(f"{row},{col},{value}\n" for row, col, value in lines)
+    (tmp_path / "held.csv").write_text("who,what,stars\n" + text)
+    return lambda *words: CliRunner().invoke(main, ["report", *words], prog_name="rankwise")
+
+
+def test_the_command_writes_the_page_and_says_where(command, tmp_path):
+    done = command("m.rankwise", "--data", "held.csv", "-o", "out.html", "--row", "who", "--col", "what")
+    assert done.exit_code == 0, done.output
+    assert "out.html" in done.stdout
+    found = contents_in(tmp_path / "out.html")
+    told = "rankwise report m.rankwise --data held.csv --output out.html --row who --col what"
+    assert found["commands"] == [told]
+    assert [score["title"] for score in found["ranks"]["scores"]] == ["RMSE", "MAE", "mean loss"]
+    assert found["ranks"]["examples"]["rows"][0].startswith("Zaphod")
+
+
+def test_the_command_leaves_labels_out_and_overwrites_only_if_told(command, tmp_path):
+    assert command("m.rankwise", "--no-labels").exit_code == 0
+    before = (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert "Zaphod" not in before
+    again = command("m.rankwise")
+    assert again.exit_code == 1 and "--force" in again.stderr and len(again.stderr.splitlines()) == 1
+    assert (tmp_path / "m.html").read_text(encoding="utf-8") == before
+    assert command("m.rankwise", "--force").exit_code == 0
+    assert "Zaphod" in (tmp_path / "m.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nothing.rankwise"], "no model file"),
+        (["held.csv"], "not a rankwise model"),
+        (["m.rankwise", "--data", "nothing.csv"], "nothing.csv"),
+        (["m.rankwise", "-o", "nowhere/x.html"], "nowhere"),
+    ],
+)
+def test_the_command_refuses_in_one_line(command, words, told):
+    done = command(*words)
+    assert done.exit_code == 1 and told in done.stderr and len(done.stderr.splitlines()) == 1

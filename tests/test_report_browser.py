@@ -152,10 +152,10 @@ def test_a_logistic_model_shows_probabilities_and_their_calibration(open_page):
     page = open_page(fitted, held)
     move_slider(page, 2)
     linked = fitted.model_.to_dense(2)
-    titles, shown = (page.locator(f"#scores .tile {part}").all_text_contents() for part in ("span:first-child", "b"))
+    titles, shown = (page.locator(f"#scores .tile {part}").all_text_contents() for part in (".title", "b"))
     tiles = dict(zip(titles, shown, strict=True))
-    truth = 100 * np.mean(linked[held.rows, held.cols] * held.targets > 0)
-    assert float(tiles["accuracy, %"]) == pytest.approx(truth, abs=5.1e-3)
+    truth = np.mean(linked[held.rows, held.cols] * held.targets > 0)
+    assert float(tiles["accuracy"]) == pytest.approx(truth, abs=5.1e-5)
     for row, col, _, chance in table(page, "examples"):
         truth = 100 / (1 + np.exp(-linked[int(row), int(col)]))
         assert float(chance.strip("<> %")) == pytest.approx(truth, abs=0.11)

@@ -171,4 +171,18 @@ def info(model: Path, as_json: bool) -> None:
     run(model, as_json)
 
 
-COMMANDS = (fit, predict, recommend, evaluate, info)
+@click.command(epilog=example("rankwise report ratings.rankwise --data held_out.csv -o report.html"))
+@options.model
+@click.option("--data", metavar="HELD_OUT", type=options.FILE, help="Entries not learned from, to score the model on.")
+@click.option("-o", "--output", metavar="HTML", type=options.FILE, help="By default MODEL's name with .html.")
+@options.reading
+@click.option("--no-labels", is_flag=True, help="Show rows and columns by number and leave their names out.")
+@options.force
+def report(**given: Any) -> None:
+    """Write a page about a model: how well it does at any rank, what it learned, and recommendations."""
+    from .report import Settings, run
+
+    run(Settings(**given))
+
+
+COMMANDS = (fit, predict, recommend, evaluate, info, report)

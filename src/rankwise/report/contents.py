@@ -8,16 +8,9 @@ from numpy.typing import NDArray
 
 from ..losses.links import response
 from ..model import LowRankModel
+from ..selection import fitting_scores
 from .compact import embed, seen_counts
-from .held_out import (
-    UNITS,
-    HeldOut,
-    kind_of,
-    reliability_of,
-    residual_words,
-    residuals_of,
-    scores_of,
-)
+from .held_out import UNITS, HeldOut, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
 
 Array = NDArray[Any]
@@ -89,11 +82,14 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
         more = f", and {compiling:.1f} s to compile" if compiling >= 0.05 else ""
         found.append(("Time", f"{facts['seconds']:.2f} s{more}"))
     found = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in found]
-    return found if held is None else [*found, ("Held out", _held_words(held))]
+    if "held_out" in facts:
+        scores = ", ".join(f"{name.replace('_', ' ')} {x:.4f}" for name, x in facts["held_out"]["scores"].items())
+        found.append(("Scored then", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
+    return found if held is None else [*found, ("Scored here", _held_words(held))]
 
 
 def _held_words(held: HeldOut) -> str:
-    words = f"{held.targets.size:,} entries"
+    words = f"{held.targets.size:,} held-out entries"
     if held.n_unknown:
         words += f"; {held.n_unknown:,} more were left out, as the model does not know their row or column"
     if held.n_seen:
@@ -107,13 +103,11 @@ def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], li
     found: Contents = {"ranks": ranks, "chosen": model.rank, "only_by": model.only_by, "scores": []}
     found["examples"] = _examples(model, held, names, ranks)
     if held is not None:
-        scores = scores_of(model, held)
-        at = [model.at(held.rows, held.cols, rank) for rank in ranks]
-        for score in scores:
-            values = short([score(held.targets, linked) for linked in at])
-            found["scores"].append(
-                {"label": score.label, "digits": score.digits, "higher": score.higher, "values": values}
-            )
+        at = [fitting_scores(model.loss, held.targets, model.at(held.rows, held.cols, rank)) for rank in ranks]
+        for same in zip(*at, strict=True):
+            higher = "higher is better" in same[0].unit
+            about = {"title": same[0].title, "unit": same[0].unit, "higher": higher}
+            found["scores"].append(about | {"values": short([score.value for score in same])})
     return found
 
 
@@ -145,7 +139,7 @@ def _history(model: LowRankModel) -> Contents | None:
     history = model.facts.get("history")
     if not history or not history["value"]:
         return None
-    return {name: short(history[name]) for name in ("wall_seconds", "value", "rank")}
+    return {name: short(history[name]) for name in ("wall_seconds", "value", "score") if name in history}
 
 
 def _histogram(numbers: Array, words: str) -> Contents:

@@ -1,20 +1,18 @@
-"""Held-out entries beside a model's predictions: which it knows, how they score, how far off they are."""
+"""Held-out entries beside a model's predictions: which it knows, and how far off they are."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import selection
 from .._errors import DataError, SettingError
-from ..experiments import SCORES, Score
 from ..losses.base import SignLoss
 from ..losses.links import response
 from ..model import LowRankModel
 from ..observations import Observations
 from ..observations.build import rows_of
+from ..observations.labels import lookup
 
 Array = NDArray[Any]
 UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}
@@ -63,8 +61,9 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     `held_out` is anything that `Observations.from_any` takes.
     """
     held_out = Observations.from_any(held_out)
-    rows = _known(model.row_labels, held_out.row_labels, model.shape[0], held_out.shape[0])[held_out.rows]
-    cols = _known(model.col_labels, held_out.col_labels, model.shape[1], held_out.shape[1])[held_out.cols]
+    sizes = tuple(zip(model.shape, held_out.shape, strict=True))
+    rows = _known(model.row_labels, held_out.row_labels, sizes[0], "row")[held_out.rows]
+    cols = _known(model.col_labels, held_out.col_labels, sizes[1], "column")[held_out.cols]
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(
@@ -75,23 +74,6 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     if model.loss is not None:
         model.loss.check_targets(targets)
     return HeldOut(rows, cols, targets, int((~known).sum()), _count_seen(model, rows, cols))
-
-
-def scores_of(model: LowRankModel, held: HeldOut) -> list[Score]:
-    """The scores that suit the model's targets, the most telling first; its own loss last."""
-    kind = kind_of(model)
-    if kind == "signs":
-        both = np.ptp(held.targets) > 0
-        found = [SCORES[name] for name in ("accuracy", "auc", "macro-f1") if both or name != "auc"]
-    else:
-        by_size = (("RMSE", selection.root_mean_squared_error), ("MAE", selection.mean_absolute_error))
-        found = [
-            Score(f"{name}, {UNITS[kind]}", partial(_on_response, function, model.link), 4, higher=False)
-            for name, function in by_size
-        ]
-    if model.loss is not None:
-        found.append(Score(f"mean loss ({model.loss.name})", partial(_mean_loss, model), 4, higher=False))
-    return found
 
 
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
@@ -121,21 +103,12 @@ def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
     return Reliability(predicted, observed, counts[there])
 
 
-def _on_response(function: Any, link: str, targets: Array, linked: Array) -> float:
-    return float(function(targets, response(link, linked)))
-
-
-def _mean_loss(model: LowRankModel, targets: Array, linked: Array) -> float:
-    return float(np.mean(model.loss.value(linked, targets))) if model.loss is not None else 0.0
-
-
-def _known(own: Array | None, given: Array | None, n_own: int, n_given: int) -> NDArray[np.int64]:
+def _known(own: Array | None, given: Array | None, sizes: tuple[int, int], which: str) -> NDArray[np.int64]:
     """The model's number of each given row or column; -1 where it has none of that name."""
-    names, wanted = (np.arange(n) if labels is None else labels for labels, n in ((own, n_own), (given, n_given)))
+    names, wanted = (np.arange(n) if side is None else side for side, n in zip((own, given), sizes, strict=True))
     if (names.dtype.kind in "iuf") != (wanted.dtype.kind in "iuf"):  # one file had a word among its numbers
         names, wanted = names.astype(str), wanted.astype(str)
-    numbers = {name: number for number, name in enumerate(names.tolist())}
-    return np.array([numbers.get(name, -1) for name in wanted.tolist()], np.int64)
+    return lookup(wanted, names, names.size, which)
 
 
 def _count_seen(model: LowRankModel, rows: Array, cols: Array) -> int | None:

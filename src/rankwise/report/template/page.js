@@ -75,7 +75,7 @@ class Ranks {
     const several = this.scores.length && this.ranks.length > 1;
     show("path-figure", several);
     if (several) this.chart = new Chart("path-chart", [this.ranks, this.scores[0].values],
-      { x: "rank", y: this.scores[0].label, names: [this.scores[0].label], whole: true, mark: this.rank });
+      { x: "rank", y: this.scores[0].title, names: [this.scores[0].title], whole: true, mark: this.rank });
     byId("examples-title").textContent = this.examples.targets
       ? "Held-out entries, drawn at random" : "Entries drawn at random from the whole matrix";
     this.update();
@@ -94,7 +94,7 @@ class Ranks {
     this.tiles = this.scores.map((score, k) => {
       const tile = cell("button", "", "tile");
       tile.type = "button";
-      tile.append(cell("span", score.label), cell("b", ""), cell("span", "", "best"));
+      tile.append(cell("span", score.title, "title"), cell("b", ""), cell("span", score.unit), cell("span", "", "best"));
       tile.addEventListener("click", () => this.press(k));
       return tile;
     });
@@ -103,7 +103,7 @@ class Ranks {
 
   press(k) {
     this.pressed = k;
-    if (this.chart) this.chart.change([this.ranks, this.scores[k].values], this.scores[k].label);
+    if (this.chart) this.chart.change([this.ranks, this.scores[k].values], this.scores[k].title);
     this.update();
   }
 
@@ -114,8 +114,8 @@ class Ranks {
     this.scores.forEach((score, k) => this.fillTile(score, k, at));
     if (this.chart) {
       this.chart.moveMark(this.rank);
-      const { label, higher } = this.scores[this.pressed];
-      byId("path-words").textContent = `Held-out ${label}, against the rank; ${higher ? "higher" : "lower"} is better.`;
+      const { title, unit } = this.scores[this.pressed];
+      byId("path-words").textContent = `Held-out ${title} against the rank: ${unit}.`;
     }
     this.fillExamples(at);
     if (recommender) recommender.update();
@@ -128,9 +128,9 @@ class Ranks {
 
   fillTile(score, k, at) {
     const best = (score.higher ? Math.max : Math.min)(...score.values);
-    const [, value, note] = this.tiles[k].children;
-    value.textContent = score.values[at].toFixed(score.digits);
-    note.textContent = this.ranks.length > 1 ? `best ${best.toFixed(score.digits)} at rank ${this.ranks[score.values.indexOf(best)]}` : "";
+    const [, value, , note] = this.tiles[k].children;
+    value.textContent = score.values[at].toFixed(4);
+    note.textContent = this.ranks.length > 1 ? `best ${best.toFixed(4)} at rank ${this.ranks[score.values.indexOf(best)]}` : "";
     this.tiles[k].setAttribute("aria-pressed", k === this.pressed && this.ranks.length > 1);
   }
 
@@ -238,8 +238,11 @@ function fillComponents() {
 function drawHistory() {
   const found = contents.history;
   show("history-section", found);
-  if (found) new Chart("history-chart", [found.wall_seconds, found.value],
-    { x: "seconds", y: "value", names: ["value"] });
+  if (!found) return;
+  new Chart("history-chart", [found.wall_seconds, found.value], { x: "seconds", y: "value", names: ["value"] });
+  show("history-score-figure", found.score);
+  if (found.score) new Chart("history-score-chart", [found.wall_seconds, found.score],
+    { x: "seconds", y: "held-out loss", names: ["held-out loss"] });
 }
 
 fillAbout();
