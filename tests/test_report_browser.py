@@ -235,8 +235,9 @@ def test_charts_take_the_colours_of_a_theme_that_changes(open_page):
         ({"chosen": 2}, "The model’s own rank"),
         ({"link": "log"}, "expected count"),
         ({"rank": 1, "shape": (3, 2)}, "rank-1 model of 3 rows and 2 columns"),
+        ({"rank": 0}, "rank-0 model"),
     ],
-    ids=["no path", "nothing seen", "shorter", "counts", "tiny"],
+    ids=["no path", "nothing seen", "shorter", "counts", "tiny", "offsets alone"],
 )
 def test_every_kind_of_model_has_a_page(open_page, more, words):
     page = open_page(random_model(**more))

@@ -78,9 +78,9 @@ class Chart {
   }
 }
 
-function histogram(id, found) {
+function histogram(id, found, things) {
   const middles = found.counts.map((_, k) => (found.edges[k] + found.edges[k + 1]) / 2);
-  return new Chart(id, [middles, found.counts], { x: found.words, xShort: "around", y: "number", names: ["number"], bars: true, mark: 0 });
+  return new Chart(id, [middles, found.counts], { x: found.words, xShort: "around", y: things, names: [things], bars: true, mark: 0 });
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));

@@ -9,9 +9,9 @@ const show = (id, wanted) => { byId(id).hidden = !wanted; };
 
 function number(x, digits = 3) {
   if (x === null || x === undefined) return "—";
-  if (Number.isInteger(x)) return x.toLocaleString("en");
-  const large = Math.abs(x) >= 1e6 || (x !== 0 && Math.abs(x) < 10 ** -digits);
-  return (large ? x.toPrecision(3) : x.toFixed(digits)).replace("-", "−");
+  const size = Math.abs(x);
+  if (size >= 1e7 || (x !== 0 && size < 10 ** -digits)) return x.toExponential(2).replaceAll("-", "−");
+  return (Number.isInteger(x) ? x.toLocaleString("en") : x.toFixed(digits)).replace("-", "−");
 }
 
 // A predicted value on the targets' scale; probabilities in percent.
@@ -127,10 +127,11 @@ class Ranks {
   }
 
   fillTile(score, k, at) {
-    const best = (score.higher ? Math.max : Math.min)(...score.values);
+    const shown = (x) => (x === 0 ? "0" : number(x, 4));
+    const best = (score.higher ? Math.max : Math.min)(...score.values.filter((x) => x !== null));
     const [, value, , note] = this.tiles[k].children;
-    value.textContent = score.values[at].toFixed(4);
-    note.textContent = this.ranks.length > 1 ? `best ${best.toFixed(4)} at rank ${this.ranks[score.values.indexOf(best)]}` : "";
+    value.textContent = shown(score.values[at]);
+    note.textContent = this.ranks.length > 1 ? `best ${shown(best)} at rank ${this.ranks[score.values.indexOf(best)]}` : "";
     this.tiles[k].setAttribute("aria-pressed", k === this.pressed && this.ranks.length > 1);
   }
 
@@ -210,12 +211,12 @@ function drawErrors() {
   if (residuals) {
     byId("residuals-words").textContent = kind === "signs"
       ? "Margins of the held-out entries; left of the line the sign is wrong." : "Residuals of the held-out entries";
-    histogram("residuals-chart", residuals);
+    histogram("residuals-chart", residuals, "entries");
   }
   if (reliability) new Chart("reliability-chart", [reliability.predicted, reliability.observed, reliability.predicted],
     { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect"] });
-  if (offsets[0]) histogram("row-offsets-chart", offsets[0]);
-  if (offsets[1]) histogram("col-offsets-chart", offsets[1]);
+  if (offsets[0]) histogram("row-offsets-chart", offsets[0], "rows");
+  if (offsets[1]) histogram("col-offsets-chart", offsets[1], "columns");
 }
 
 function fillComponents() {
@@ -225,7 +226,7 @@ function fillComponents() {
   new Chart("sizes-chart", [sizes.map((_, k) => k + 1), sizes], { x: "component", y: "|theta|", names: ["|theta|"], whole: true });
   components.forEach((_, k) => select.append(new Option(k + 1, k)));
   const side = (id, name, found) => fillTable(id,
-    [[name, "name"], ["number", "number"], ...(found.counts ? [["entries", "number"]] : [])],
+    [[name, "name"], ["strength", "number"], ...(found.counts ? [["entries", "number"]] : [])],
     found.names.map((label, k) => [label, number(found.numbers[k]), ...(found.counts ? [number(found.counts[k])] : [])]));
   const update = () => {
     side("component-rows", "row", components[select.value].rows);
