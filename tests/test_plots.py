@@ -6,7 +6,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 
 import rankwise as rw
-from rankwise import plots
+from rankwise import _extras, plots
 from rankwise.selection import Choice
 
 matplotlib.use("Agg")
@@ -171,6 +171,15 @@ def test_only_probabilities_have_a_calibration():
     fitted = rw.MatrixCompletion("square", refine="coefficients", rank=1).fit(made)
     with pytest.raises(rw.SettingError, match="logistic"):
         plots.calibration(fitted, made)
+
+
+def test_without_matplotlib_the_extra_is_named(signs, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
+
+    monkeypatch.setattr(_extras.importlib, "import_module", missing)
+    with pytest.raises(rw.MissingExtraError, match=r"rankwise\[plots\]"):
+        plots.spectrum(signs)
 
 
 def renamed(observations):

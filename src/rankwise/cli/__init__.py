@@ -7,6 +7,7 @@ import click
 
 from .. import __version__
 from .._errors import RankwiseError
+from . import options
 from .data import data
 from .models import COMMANDS
 from .words import in_options, options_of
@@ -22,8 +23,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except RankwiseError as error:
-            options = options_of(self.commands.get(ctx.invoked_subcommand or ""))
-            raise click.ClickException(in_options(str(error), options)) from error
+            command = self.commands.get(ctx.invoked_subcommand or "")
+            raise click.ClickException(in_options(str(error), options_of(command))) from error
         except KeyboardInterrupt:
             click.echo("Stopped; nothing was written.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -66,28 +67,15 @@ for command in COMMANDS:
 
 
 @main.command()
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo-output"),
-    show_default=True,
-    help="Folder for the model and the picture; made if it is not there.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, other data.")
-@click.option("--jobs", type=int, help="Threads; all usable cores by default. Results do not depend on it.")
-def demo(output: Path, seed: int, jobs: int | None) -> None:
-    """Fit, score and draw on data made here, beside the truth behind them."""
-    from .demo import run
-
-    run(output, seed, jobs)
-
-
-@main.command()
-def methods() -> None:
-    """List the methods and the losses, and which fit which."""
+@options.as_json
+def methods(as_json: bool) -> None:
+    """List the methods and the losses, and which takes which."""
     from .methods import show
 
-    show()
+    show(as_json)
+
+
+main.add_command(data)
 
 
 @main.command()
@@ -106,11 +94,25 @@ def methods() -> None:
     show_default=True,
     help="Folder for results, tables and figures; a run that was stopped continues from what is there.",
 )
-def reproduce(what: str, output: Path, **options: Any) -> None:
+def reproduce(what: str, output: Path, **given: Any) -> None:
     """Rerun a table or a figure of the paper, its numbers beside ours."""
     from .reproduce import Choice, reproduce
 
-    reproduce(what, Choice(**options), output)
+    reproduce(what, Choice(**given), output)
 
 
-main.add_command(data)
+@main.command()
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the model and the picture; made if it is not there.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, other data.")
+@click.option("--jobs", type=int, help="Threads; all usable cores by default. Results do not depend on it.")
+def demo(output: Path, seed: int, jobs: int | None) -> None:
+    """Fit, score and draw on data made here, beside the truth behind them."""
+    from .demo import run
+
+    run(output, seed, jobs)

@@ -113,10 +113,10 @@ def _show_path(model: LowRankModel, out: Any) -> None:
         titles = {"value": "objective", "score": "held-out loss", "wall_seconds": "seconds"}
         digits = {"value": ",.6g", "score": ".4f", "wall_seconds": ".1f"}
         lines = list(zip(*(history[name] for name in names), strict=True))
-        shown = [
+        cells = [
             [format(x, digits.get(name, "d")) for name, x in zip(names, line, strict=True)] for line in _some(lines)
         ]
-        table(out, "Steps", [f">{titles.get(name, name)}" for name in names], shown)
+        table(out, "Steps", [f">{titles.get(name, name)}" for name in names], cells)
 
 
 def _some(lines: list[Any]) -> list[Any]:

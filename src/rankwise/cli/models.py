@@ -77,7 +77,8 @@ def fit(**given: Any) -> None:
     FILE is CSV, TSV, or text separated in another way, with or without a header, also packed (.gz, .bz2, .xz); Parquet
     or Matrix Market. What you do not say about it is guessed, and told.
 
-    Ctrl-C stops after the running step and keeps the model so far; a second Ctrl-C stops at once and keeps nothing.
+    Ctrl-C stops after the running step and keeps the model so far. Before the first step is done, or pressed twice, it
+    stops at once and keeps nothing.
     """
     from .fit import Settings, run
 

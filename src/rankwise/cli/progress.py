@@ -91,6 +91,8 @@ class Watch(logging.Handler):
             self._timer.start()
         elif phase == "rehearsed":
             self._rehearsed()
+        elif phase == "choosing":
+            self._say(record.getMessage())
 
     def _rehearsed(self) -> None:
         if self._timer is not None:
@@ -104,7 +106,7 @@ class Watch(logging.Handler):
         self.out.print(words)
 
     def _interrupted(self, signum: int, frame: FrameType | None) -> None:
-        if self.stopped:
+        if self.stopped or not self.n_steps:  # nothing to keep before the first step
             raise KeyboardInterrupt
         self.stopped = True
         if self._bar is None:

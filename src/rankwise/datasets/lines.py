@@ -69,9 +69,9 @@ def _read_plain(
 ) -> tuple[Side, Side, Array | None, Array | None] | None:
     """The same by the fast reader, if all labels are whole numbers; None if a line is beyond it."""
     rows = [style.split(line) for line in sample[style.start :] if line.strip()]
-    sides = [fields[places[role]] for fields in rows for role in ("row", "col") if len(fields) > places[role]]
+    labels = [fields[places[role]] for fields in rows for role in ("row", "col") if len(fields) > places[role]]
     quoted = any('"' in line for line in sample)
-    if "weight" in places or quoted or not all(map(WHOLE.fullmatch, sides)) or not _is_bytes(how):
+    if "weight" in places or quoted or not all(map(WHOLE.fullmatch, labels)) or not _is_bytes(how):
         return None
     double = len(style.separator)  # two characters in a row enclose an empty field
     fields = tuple(double * places[role] for role in ("row", "col", "row" if how.pairs else "value"))
@@ -81,8 +81,8 @@ def _read_plain(
         row_of, col_of, values = read_entries(where, layout, style.start)
     except DataError:
         return None
-    sides = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
-    return *sides, None if how.pairs else values, None
+    row_side, col_side = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
+    return row_side, col_side, None if how.pairs else values, None
 
 
 def _is_bytes(how: Reading) -> bool:

@@ -57,11 +57,8 @@ def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any
     rows = getattr(frame, "index", None) if row is None else _plain(_column(frame, row, "row"))
     names = [name for name in _names(frame) if row is None or name != row]
     _refuse_repeats(names)
-    array = np.empty((len(frame), 0))
-    if names:
-        array = np.stack(
-            [_numbers(frame[name], name, "; a list of entries needs row=, col=, value=") for name in names], 1
-        )
+    columns = [_numbers(frame[name], name, "; a list of entries needs row=, col= and value=") for name in names]
+    array = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     _refuse_list(array)
     return array, (_called(rows), _called(names))
 

@@ -20,7 +20,8 @@ def as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
     labels.flags.writeable = False
     if np.unique(labels).size < size:
         values, counts = np.unique(labels, return_counts=True)
-        raise DataError(f"The {which} label {values[counts > 1][0]!r} is given more than once; labels must differ.")
+        twice = values[counts > 1].tolist()[0]
+        raise DataError(f"The {which} label {twice!r} is given more than once; labels must differ.")
     return labels
 
 

@@ -36,17 +36,18 @@ class Chart {
     this.plot = new uPlot({
       width: this.place.clientWidth, height: HEIGHT, scales: { x: { time: false, distr: logarithmic ? 3 : 1 } },
       axes: [{ ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined }, { ...axis(y), size: tickSpace }],
-      series: [{ label: this.options.xShort || x }, ...series],
+      series: [{ label: this.options.xShort || x, value: (_, at) => number(at) }, ...series],
       cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
     }, this.data, this.place);
   }
 
   line(name, k, bars) {
     const ink = colour(k ? "red" : "blue");
-    if (bars) return { label: name, stroke: ink, fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
+    const common = { label: name, value: (_, x) => number(x, 4) };
+    if (bars) return { ...common, stroke: ink, fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
     const faint = name.startsWith("±") || name === "perfect";
     return {
-      label: name, stroke: faint ? colour("quiet") : ink, width: faint ? 1 : 2, dash: faint ? [4, 4] : undefined,
+      ...common, stroke: faint ? colour("quiet") : ink, width: faint ? 1 : 2, dash: faint ? [4, 4] : undefined,
       points: { show: !faint, size: 5, fill: ink },
     };
   }
@@ -55,6 +56,7 @@ class Chart {
     if (this.mark === null) return;
     const at = Math.round(plot.valToPos(this.mark, "x", true));
     const { ctx, bbox } = plot;
+    if (at < bbox.left || at > bbox.left + bbox.width) return;
     ctx.save();
     ctx.strokeStyle = colour("red");
     ctx.lineWidth = 2;
