@@ -7,6 +7,7 @@ from sklearn.calibration import calibration_curve
 
 import rankwise as rw
 from rankwise import _extras, plots
+from rankwise._errors import MissingExtraError
 from rankwise.selection import Choice
 
 matplotlib.use("Agg")
@@ -178,7 +179,7 @@ def test_without_matplotlib_the_extra_is_named(signs, monkeypatch):
         raise ModuleNotFoundError(f"No module named {name!r}", name="matplotlib")
 
     monkeypatch.setattr(_extras.importlib, "import_module", missing)
-    with pytest.raises(rw.MissingExtraError, match=r"rankwise\[plots\]"):
+    with pytest.raises(MissingExtraError, match=r"rankwise\[plots\]"):
         plots.spectrum(signs)
 
 
