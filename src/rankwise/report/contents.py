@@ -10,12 +10,12 @@ from ..losses.links import response
 from ..model import LowRankModel
 from ..selection import fitting_scores
 from .compact import embed, seen_counts
-from .held_out import UNITS, HeldOut, kind_of, reliability_of, residual_words, residuals_of
+from .held_out import UNITS, HeldOut, bins_of, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
 
 Array = NDArray[Any]
 Contents = dict[str, Any]
-EXAMPLES, COMPONENTS, STRONGEST, BINS = 12, 12, 8, 40
+EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
 LONG = re.compile(r"\d+\.\d{6,}")  # numbers with more digits than anybody reads
 PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction"}
 
@@ -38,7 +38,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
         "title": f"A rank-{model.rank} model of {model.shape[0]:,} rows and {model.shape[1]:,} columns",
         "about": _about(model, held),
         "commands": commands,
-        "labelled": labels and model.row_labels is not None,
+        "labelled": labels and not (model.row_labels is None and model.col_labels is None),
         "kind": kind_of(model),
         "predicted": "probability of +1" if model.link == "logit" else PREDICTED[kind_of(model)],
         "link": model.link,
@@ -143,7 +143,7 @@ def _history(model: LowRankModel) -> Contents | None:
 
 
 def _histogram(numbers: Array, words: str) -> Contents:
-    counts, edges = np.histogram(numbers, BINS)
+    counts, edges = np.histogram(numbers, bins_of(numbers))
     return {"words": words, "counts": counts.tolist(), "edges": short(edges)}
 
 

@@ -82,6 +82,11 @@ def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
     return linked * held.targets if kind_of(model) == "signs" else response(model.link, linked) - held.targets
 
 
+def bins_of(numbers: Array) -> int:
+    """Bins of a histogram: Rice's rule, between 5 and 40."""
+    return int(np.clip(2 * numbers.size ** (1 / 3), 5, 40))
+
+
 def residual_words(model: LowRankModel) -> str:
     """What `residuals_of` gives, with its units."""
     if kind_of(model) == "signs":

@@ -35,7 +35,10 @@ class Chart {
     const series = names.map((name, k) => this.line(name, k, bars));
     this.plot = new uPlot({
       width: this.place.clientWidth, height: HEIGHT, scales: { x: { time: false, distr: logarithmic ? 3 : 1 } },
-      axes: [{ ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined }, { ...axis(y), size: tickSpace }],
+      axes: [
+        { ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined },
+        { ...axis(y), size: tickSpace },
+      ],
       series: [{ label: this.options.xShort || x, value: (_, at) => number(at) }, ...series],
       cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
     }, this.data, this.place);
@@ -44,7 +47,8 @@ class Chart {
   line(name, k, bars) {
     const ink = colour(k ? "red" : "blue");
     const common = { label: name, value: (_, x) => number(x, 4) };
-    if (bars) return { ...common, stroke: ink, fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
+    const bar = { fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
+    if (bars) return { ...common, ...bar, stroke: ink };
     const faint = name.startsWith("±") || name === "perfect";
     return {
       ...common, stroke: faint ? colour("quiet") : ink, width: faint ? 1 : 2, dash: faint ? [4, 4] : undefined,
@@ -82,7 +86,8 @@ class Chart {
 
 function histogram(id, found, things) {
   const middles = found.counts.map((_, k) => (found.edges[k] + found.edges[k + 1]) / 2);
-  return new Chart(id, [middles, found.counts], { x: found.words, xShort: "around", y: things, names: [things], bars: true, mark: 0 });
+  return new Chart(id, [middles, found.counts],
+    { x: found.words, xShort: "around", y: things, names: [things], bars: true, mark: 0 });
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));

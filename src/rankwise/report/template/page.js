@@ -55,10 +55,18 @@ function fillAbout() {
   }));
   show("commands-section", contents.commands.length);
   byId("commands").textContent = contents.commands.join("\n");
-  const names = contents.labelled ? "the names of its rows and columns" : "no names, only the numbers of rows and columns";
-  const seen = model.seen ? ", which entries were seen" : "";
-  const values = contents.ranks.examples.targets ? `, and the values of ${contents.ranks.examples.targets.length} held-out entries` : "";
-  byId("holds").textContent = `This file holds ${names}, the model’s factors${seen}${values}. It asks no network for anything.`;
+  byId("holds").textContent = `This file holds ${held().join(", ")}. It asks no network for anything.`;
+}
+
+// What somebody who gets the file can read in it.
+function held() {
+  const { targets } = contents.ranks.examples;
+  return [
+    contents.labelled ? "the names of rows and columns" : "no names, only the numbers of rows and columns",
+    "the model’s factors",
+    ...(model.seen ? ["which entries were seen"] : []),
+    ...(targets ? [`the values of ${targets.length} held-out entries`] : []),
+  ];
 }
 
 // The slider, the scores, their chart and the examples all follow one number, the rank.
@@ -86,7 +94,7 @@ class Ranks {
     slider.min = this.ranks[0];
     slider.max = this.ranks[this.ranks.length - 1];
     slider.value = this.rank;
-    slider.disabled = this.ranks.length < 2;
+    slider.hidden = this.ranks.length < 2;
     slider.addEventListener("input", () => { this.rank = Number(slider.value); this.update(); });
   }
 
@@ -94,7 +102,7 @@ class Ranks {
     this.tiles = this.scores.map((score, k) => {
       const tile = cell("button", "", "tile");
       tile.type = "button";
-      tile.append(cell("span", score.title, "title"), cell("b", ""), cell("span", score.unit), cell("span", "", "best"));
+      tile.append(cell("span", score.title, "title"), cell("b", ""), cell("span", score.unit), cell("span", ""));
       tile.addEventListener("click", () => this.press(k));
       return tile;
     });
@@ -122,8 +130,8 @@ class Ranks {
   }
 
   words() {
-    const where = this.rank === 0 ? "Rank 0: the offsets alone, if any." : "";
-    return this.rank === this.chosen ? `${where} The model’s own rank.`.trim() : `${where} The model’s own rank is ${this.chosen}.`.trim();
+    const own = this.rank === this.chosen ? "The model’s own rank." : `The model’s own rank is ${this.chosen}.`;
+    return this.rank === 0 ? `Rank 0: the offsets alone, if any. ${own}` : own;
   }
 
   fillTile(score, k, at) {
@@ -131,7 +139,8 @@ class Ranks {
     const best = (score.higher ? Math.max : Math.min)(...score.values.filter((x) => x !== null));
     const [, value, , note] = this.tiles[k].children;
     value.textContent = shown(score.values[at]);
-    note.textContent = this.ranks.length > 1 ? `best ${shown(best)} at rank ${this.ranks[score.values.indexOf(best)]}` : "";
+    const there = this.ranks[score.values.indexOf(best)];
+    note.textContent = this.ranks.length > 1 ? `best ${shown(best)} at rank ${there}` : "";
     this.tiles[k].setAttribute("aria-pressed", k === this.pressed && this.ranks.length > 1);
   }
 
@@ -152,15 +161,21 @@ class Ranks {
 
 class Recommender {
   constructor() {
-    const some = model.rows.length < model.n_rows || model.cols.length < model.n_cols;
-    const part = `The page holds the ${model.rows.length.toLocaleString("en")} most active of ${model.n_rows.toLocaleString("en")} rows and the `
-      + `${model.cols.length.toLocaleString("en")} most active of ${model.n_cols.toLocaleString("en")} columns, to stay small. `;
-    const seen = model.seen ? "Columns that the row has been seen with are left out."
-      : "The model does not say what was seen, so columns that the row has been seen with may be among them.";
-    byId("recommend-words").textContent = `The ${SHOWN} columns of largest prediction, at the rank of the slider above. ${some ? part : ""}${seen}`;
-    byId("row").placeholder = contents.labelled ? `such as ${model.rows[0]}` : "a number, from 0";
+    byId("recommend-words").textContent = this.words();
+    byId("row").placeholder = `such as ${model.rows[0]}`;
     byId("row").addEventListener("input", () => { this.suggest(); this.update(); });
     this.suggest();
+  }
+
+  words() {
+    const { rows, cols, n_rows, n_cols, seen } = model;
+    const part = (held, all, things) => (held === all ? `all ${number(all)} ${things}`
+      : `the ${number(held)} ${seen ? "most active" : "first"} of ${number(all)} ${things}`);
+    const parts = `${part(rows.length, n_rows, "rows")} and ${part(cols.length, n_cols, "columns")}`;
+    const cut = rows.length < n_rows || cols.length < n_cols ? ` To stay small, the page holds ${parts}.` : "";
+    const known = seen ? "Columns that the row has been seen with are left out."
+      : "The model does not say what was seen, so columns that the row has been seen with may be among them.";
+    return `The ${SHOWN} columns of largest prediction, at the rank of the slider above. ${known}${cut}`;
   }
 
   suggest() {
@@ -169,7 +184,7 @@ class Recommender {
       if (name.toLowerCase().includes(typed)) found.push(name);
       if (found.length === SUGGESTED) break;
     }
-    byId("rows").replaceChildren(...found.map((name) => { const option = document.createElement("option"); option.value = name; return option; }));
+    byId("rows").replaceChildren(...found.map((name) => new Option("", name)));
   }
 
   update() {
@@ -191,7 +206,8 @@ function drawValidation() {
   const found = contents.validation;
   show("validation-figure", found);
   if (!found) return;
-  byId("validation-words").textContent = `Mean validation loss against the ${found.name}, within one standard error (dashed); ${found.name} ${number(found.best)} was chosen.`;
+  byId("validation-words").textContent = `Mean validation loss against the ${found.name}, within one standard error `
+    + `(dashed); ${found.name} ${number(found.best)} was chosen.`;
   const order = found.settings.map((_, k) => k).sort((one, other) => found.settings[one] - found.settings[other]);
   const column = (at) => order.map(at);
   new Chart("validation-chart", [
@@ -223,11 +239,12 @@ function fillComponents() {
   const { components, sizes } = contents, select = byId("component");
   show("components-section", components.length);
   if (!components.length) return;
-  new Chart("sizes-chart", [sizes.map((_, k) => k + 1), sizes], { x: "component", y: "|theta|", names: ["|theta|"], whole: true });
+  new Chart("sizes-chart", [sizes.map((_, k) => k + 1), sizes],
+    { x: "component", y: "|theta|", names: ["|theta|"], whole: true });
   components.forEach((_, k) => select.append(new Option(k + 1, k)));
   const side = (id, name, found) => fillTable(id,
-    [[name, "name"], ["strength", "number"], ...(found.counts ? [["entries", "number"]] : [])],
-    found.names.map((label, k) => [label, number(found.numbers[k]), ...(found.counts ? [number(found.counts[k])] : [])]));
+    [[name, "name"], ["strength", "number"], ["entries", "number"]],
+    found.names.map((label, k) => [label, number(found.numbers[k]), number(found.counts && found.counts[k])]));
   const update = () => {
     side("component-rows", "row", components[select.value].rows);
     side("component-cols", "column", components[select.value].cols);
