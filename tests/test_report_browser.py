@@ -216,6 +216,19 @@ def test_nothing_is_wider_than_the_screen_and_the_theme_is_followed(open_page, s
         assert 0 < canvas["width"] <= box["width"] <= width
 
 
+def test_histograms_stand_on_zero_and_show_every_bin_whole(open_page):
+    model = random_model(labels=NAMES)
+    held = held_out_of(model)
+    page = open_page(model, held)
+    residuals = model.to_dense()[held.rows, held.cols] - held.targets
+    truth = [(residuals, held.n_observed), (model.offsets.rows, 30), (model.offsets.cols, 20)]
+    for name, (numbers, count) in zip(("residuals", "row-offsets", "col-offsets"), truth, strict=True):
+        chart = f"charts.find(chart => chart.place.id === '{name}-chart').plot"
+        x, y, counts = page.evaluate(f"[{chart}.scales.x, {chart}.scales.y, {chart}.data[1]]")
+        assert y["min"] == 0 and y["max"] >= max(counts) and sum(counts) == count
+        np.testing.assert_allclose([x["min"], x["max"]], [numbers.min(), numbers.max()], rtol=1e-5)
+
+
 def test_charts_take_the_colours_of_a_theme_that_changes(open_page):
     model = random_model(labels=NAMES)
     page = open_page(model, held_out_of(model))

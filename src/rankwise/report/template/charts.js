@@ -31,10 +31,10 @@ class Chart {
 
   draw() {
     if (this.plot) this.plot.destroy();
-    const { x, y, names, bars, whole, logarithmic } = this.options;
+    const { x, y, names, bars, whole } = this.options;
     const series = names.map((name, k) => this.line(name, k, bars));
     this.plot = new uPlot({
-      width: this.place.clientWidth, height: HEIGHT, scales: { x: { time: false, distr: logarithmic ? 3 : 1 } },
+      width: this.place.clientWidth, height: HEIGHT, scales: this.scales(),
       axes: [
         { ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined },
         { ...axis(y), size: tickSpace },
@@ -42,6 +42,15 @@ class Chart {
       series: [{ label: this.options.xShort || x, value: (_, at) => number(at) }, ...series],
       cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
     }, this.data, this.place);
+  }
+
+  // Bars and sizes stand on zero; `span` is the range of x, if it is more than the data's.
+  scales() {
+    const { span, fromZero, logarithmic } = this.options;
+    const x = { time: false, distr: logarithmic ? 3 : 1 }, y = {};
+    if (span) x.range = () => span;
+    if (fromZero) y.range = (plot, least, most) => [0, 1.05 * most || 1];
+    return { x, y };
   }
 
   line(name, k, bars) {
@@ -86,8 +95,9 @@ class Chart {
 
 function histogram(id, found, things) {
   const middles = found.counts.map((_, k) => (found.edges[k] + found.edges[k + 1]) / 2);
+  const span = [found.edges[0], found.edges[found.edges.length - 1]];
   return new Chart(id, [middles, found.counts],
-    { x: found.words, xShort: "around", y: things, names: [things], bars: true, mark: 0 });
+    { x: found.words, xShort: "around", y: things, names: [things], bars: true, fromZero: true, span, mark: 0 });
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.draw()));

@@ -230,7 +230,8 @@ function drawErrors() {
     histogram("residuals-chart", residuals, "entries");
   }
   if (reliability) new Chart("reliability-chart", [reliability.predicted, reliability.observed, reliability.predicted],
-    { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect"] });
+    { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect"],
+      span: [0, 1], fromZero: true });
   if (offsets[0]) histogram("row-offsets-chart", offsets[0], "rows");
   if (offsets[1]) histogram("col-offsets-chart", offsets[1], "columns");
 }
@@ -240,7 +241,7 @@ function fillComponents() {
   show("components-section", components.length);
   if (!components.length) return;
   new Chart("sizes-chart", [sizes.map((_, k) => k + 1), sizes],
-    { x: "component", y: "|theta|", names: ["|theta|"], whole: true });
+    { x: "component", y: "|theta|", names: ["|theta|"], whole: true, fromZero: true });
   components.forEach((_, k) => select.append(new Option(k + 1, k)));
   const side = (id, name, found) => fillTable(id,
     [[name, "name"], ["strength", "number"], ["entries", "number"]],
