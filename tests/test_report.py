@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -200,6 +201,26 @@ def test_held_out_entries_that_were_learned_from_are_told(tmp_path):
     assert match(model, held_out_of(model)).n_seen == 0
     write_report(model, tmp_path / "report.html", seen)
     assert "flatters" in dict(contents_in(tmp_path / "report.html")["about"])["Scored on"]
+
+
+@pytest.mark.parametrize("name", ["logistic", "hinge", "poisson", "l1"])
+def test_every_kind_of_targets_has_its_scores_and_its_residuals(name):
+    loss = rw.losses.get(name)
+    model = replace(random_model(), loss=loss, link=loss.link)
+    held = held_out_of(random_model())
+    targets = {
+        "logistic": np.sign(held.targets - 3),
+        "hinge": np.sign(held.targets - 3),
+        "poisson": held.targets.round(),
+    }
+    held = rw.Observations.from_coo(held.rows, held.cols, targets.get(name, held.targets), model.shape)
+    found = contents.contents_of(model, match(model, held), [])
+    titles = {score["title"] for score in found["ranks"]["scores"]}
+    assert ("accuracy" in titles) == of_signs and ("RMSE" in titles) == (not of_signs)
+    linked = model.to_dense()[held.rows, held.cols]
+    far = {"poisson": np.exp(linked) - held.targets, "l1": linked - held.targets}.get(name, linked * held.targets)
+    np.testing.assert_allclose(np.array(found["residuals"]["edges"])[[0, -1]], [far.min(), far.max()], rtol=1e-5)
+    assert (found["reliability"] is not None) == (name == "logistic")
 
 
 def test_components_name_the_strongest_and_multiply_to_what_they_add():

@@ -3,6 +3,7 @@
 
 const charts = [];
 const HEIGHT = 240;
+const WHOLE = Array.from({ length: 30 }, (_, k) => [1, 2, 5][k % 3] * 10 ** Math.floor(k / 3)); // 1, 2, 5, 10, ...
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -36,11 +37,11 @@ class Chart {
     this.plot = new uPlot({
       width: this.place.clientWidth, height: HEIGHT, scales: this.scales(),
       axes: [
-        { ...axis(x), size: 34, incrs: whole ? [1, 2, 5, 10, 20, 50] : undefined },
-        { ...axis(y), size: tickSpace },
+        { ...axis(x), size: 34, incrs: whole ? WHOLE : undefined },
+        { ...axis(y), size: tickSpace, incrs: bars ? WHOLE : undefined },
       ],
       series: [{ label: this.options.xShort || x, value: (_, at) => number(at) }, ...series],
-      cursor: { y: false, points: { size: 6 } }, hooks: { drawClear: [(plot) => this.drawMark(plot)] },
+      cursor: { y: false, points: { size: 6 } }, hooks: { draw: [(plot) => this.drawMark(plot)] },
     }, this.data, this.place);
   }
 
