@@ -213,7 +213,7 @@ def test_bad_frames_are_refused_in_one_sentence(make, columns, names, sentence):
         (pd.DataFrame(WIDE, index=list("wxyw")), "row label 'w' is given more than once"),
         (pd.DataFrame(WIDE, index=pd.MultiIndex.from_product([[1, 2], [3, 4]])), "index has 2 levels"),
         (pd.DataFrame(WIDE[:, :2], columns=pd.MultiIndex.from_tuples([(1, 2), (1, 3)])), "columns have 2 levels"),
-        (pd.DataFrame(index=[1, 2]), "no observed entry"),
+        (pd.DataFrame(index=[1, 2]), "0 feature.s. .*while a minimum of 1 is required"),
         (pd.DataFrame({"a": [1 + 2j, 3.0]}), "'a' must hold real numbers"),
     ],
 )

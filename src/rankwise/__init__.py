@@ -20,11 +20,13 @@ _HOMES = {
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
     "Observations": "observations",
+    "PairRegressor": "estimators",
     "Problem": "objectives",
     "RankwiseError": "_errors",
     "Ridged": "objectives",
     "RobustFactorization": "estimators",
     "SettingError": "_errors",
+    "SignedLinkPredictor": "estimators",
     "load": "model",
     "loss": "losses",
     "plots": "report",
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
         RankwiseError,
         SettingError,
     )
-    from .estimators import MatrixCompletion, RobustFactorization
+    from .estimators import MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
@@ -79,11 +81,13 @@ __all__ = [
     "MultitaskRegression",
     "NotFittedError",
     "Observations",
+    "PairRegressor",
     "Problem",
     "RankwiseError",
     "Ridged",
     "RobustFactorization",
     "SettingError",
+    "SignedLinkPredictor",
     "datasets",
     "load",
     "loss",

@@ -76,7 +76,7 @@ class Watch(logging.Handler):
         self.n_steps = record.step
         if self._bar is not None:
             done = record.step if self.total else record.wall_seconds
-            words = STOPPING if self.stopped else self._step(record)
+            words = "stopping" if self.stopped else self._step(record)
             self._bar.update(self._task, description=words, completed=done, about=about(record))
         elif (self.total or FEW + 1) <= FEW or record.step == 1 or time.monotonic() - self._told > LONG:
             self._say(f"{self._step(record)}: {about(record)}, {record.wall_seconds:.1f} s")
@@ -112,7 +112,8 @@ class Watch(logging.Handler):
         if self._bar is None:
             os.write(2, f"\n{STOPPING}\n".encode())  # a buffered stream may be in the middle of a line
         else:
-            self._bar.update(self._task, description=STOPPING)
+            self._bar.update(self._task, description="stopping")
+            self._say(STOPPING)
 
 
 def about(record: Record) -> str:

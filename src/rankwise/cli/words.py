@@ -45,7 +45,7 @@ def loss_in_words(loss: Any) -> str:
 
 def command_line(ctx: click.Context) -> str:
     """The command that is running, with the options it was given and file names without their folders."""
-    words = [ctx.command_path]
+    words = ["rankwise", ctx.command.name or ""]
     for param in ctx.command.params:
         value = ctx.params[param.name or ""]
         if ctx.get_parameter_source(param.name or "") != click.core.ParameterSource.COMMANDLINE:
@@ -53,7 +53,7 @@ def command_line(ctx: click.Context) -> str:
         flag = isinstance(param, click.Option) and param.is_flag
         name = [] if isinstance(param, click.Argument) else [_chosen(param, value)]
         words += name if flag else [*name, _text(value)]
-    return shlex.join(words[0].split() + words[1:])
+    return shlex.join(words)
 
 
 def _chosen(param: click.Parameter, value: Any) -> str:

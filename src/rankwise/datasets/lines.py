@@ -121,7 +121,8 @@ class _Read:
         try:
             row, col, *numbers = [fields[at] for at in self.places]
         except IndexError:
-            return f"{max(self.places) + 1} columns are needed, and it has {len(fields)}"
+            unclosed = ", as if a quote were never closed" if any("\n" in field for field in fields) else ""
+            return f"{max(self.places) + 1} columns are needed, and it has {len(fields)}{unclosed}"
         if not row or not col:
             return "a label is missing"
         if len(row) > LONGEST or len(col) > LONGEST:
@@ -164,11 +165,14 @@ def _read_any(where: str, style: Style, places: dict[str, int], how: Reading) ->
         reason = read.take(fields)
         if reason is not None:
             read.bad.add(line, reason, ("\t" if style.separator == "\t" else style.separator).join(fields))
-    bad = read.bad
+    bad, n_good = read.bad, len(read.codes[0])
     if bad.count and not how.skip_bad_lines:
+        cure = "correct the file, or leave such lines out with skip_bad_lines=True."
+        if bad.count > n_good:  # the guess is wrong, not the file
+            guessed = f"{style.words}, {describe(places, style.names, style.n_fields)}"
+            cure = f"it was read as {guessed}. Set `row`, `col`, `value` or `separator` if that is wrong."
         raise DataError(
-            f"{where}, line {bad.line}: {bad.reason}: {bad.shown!r}. {_lines(bad.count).capitalize()} cannot be read; "
-            "correct the file, or leave such lines out with skip_bad_lines=True."
+            f"{where}, line {bad.line}: {bad.reason}: {bad.shown!r}. {_lines(bad.count)} cannot be read; {cure}"
         )
     if not read.codes[0]:
         raise DataError(f"{where} has no entries; give it lines of a row, a column and a value.")
@@ -203,9 +207,10 @@ def _split_all(stream: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(stream, 1):
             yield number, split(line, separator)
         return
-    reader = csv.reader(stream, delimiter=separator, skipinitialspace=True)
+    reader, line = csv.reader(stream, delimiter=separator, skipinitialspace=True), 1
     for fields in reader:
-        yield reader.line_num, [part.strip() for part in fields]
+        yield line, [part.strip() for part in fields]
+        line = reader.line_num + 1  # a quoted field may go over several lines
 
 
 def _undecodable(where: str, encoding: str) -> int:

@@ -98,11 +98,12 @@ def guess(lines: Sequence[str], how: Reading, where: str) -> Style:
     kept = [(k, line) for k, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))]
     if not kept:
         raise DataError(f"{where} is empty; give it lines of a row, a column and a value.")
-    separator = _given_separator(how.separator) or _likeliest_separator([line for _, line in kept])
+    separator = _given_separator(how.separator) or _likeliest_separator([line for _, line in kept], len(how.roles))
     rows = [split(line, separator) for _, line in kept]
     n_fields = Counter(map(len, rows)).most_common(1)[0][0]
     first = rows[0]
-    header = _is_header(first, rows[1:]) if how.header is None else how.header
+    asked = any(getattr(how, role) in first for role in ROLES)
+    header = asked or _is_header(first, rows[1:]) if how.header is None else how.header
     start = kept[0][0] + 1 if header else 0
     return Style(separator, tuple(first) if header else None, n_fields, start, comment or None)
 
@@ -142,7 +143,7 @@ def place(names: Sequence[str] | None, n_fields: int, how: Reading, where: str) 
             places[role] = free[0]
     if len(set(places.values())) < len(places):
         raise SettingError(f"{where}: one column cannot be two of {', '.join(SAID[role] for role in places)}.")
-    return places
+    return {role: places[role] for role in how.roles}
 
 
 def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int) -> str:
@@ -163,12 +164,12 @@ def _given_separator(given: str | None) -> str | None:
     return found
 
 
-def _likeliest_separator(lines: Sequence[str]) -> str:
-    """The first separator that cuts nearly all lines into the same number of fields, three or more if that can be."""
+def _likeliest_separator(lines: Sequence[str], needed: int) -> str:
+    """The first separator that cuts nearly all lines into equally many fields, as many as needed if that can be."""
 
     def fit(separator: str) -> tuple[bool, bool, bool]:
         n_fields, n_lines = Counter(len(split(line, separator)) for line in lines).most_common(1)[0]
-        return n_fields >= 2, n_fields >= 3 and 2 * n_lines > len(lines), 10 * n_lines >= 9 * len(lines)
+        return n_fields >= 2, n_fields >= needed and 2 * n_lines > len(lines), 10 * n_lines >= 9 * len(lines)
 
     return max(SEPARATORS, key=fit)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from .. import losses
 from .._checks import is_number, is_whole
@@ -24,6 +25,10 @@ OFFSETS = ("none", "global", "rows", "columns", "both")
 PLAIN = (bool, int, float, str, type(None))
 STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the history, kept with the model
 LONGEST = 100  # the largest rank that rank="auto" tries
+
+
+class Unfitted(NotFittedError, SklearnNotFittedError):
+    """`NotFittedError` that scikit-learn knows as its own."""
 
 
 class LowRankEstimator(Serving, BaseEstimator):
@@ -69,26 +74,32 @@ class LowRankEstimator(Serving, BaseEstimator):
             Called with each step's `Record`; stops the fit if it returns true.
         """
         names = {"row": row, "col": col, "value": value, "weight": weight}
-        observations, seed = Observations.from_any(X, **names), as_seed(self.random_state)
+        observations = Observations.from_any(X, **names)
         if held_out is not None:
             names = names if is_frame(held_out) else {}
             held_out = Observations.from_any(held_out, **names).aligned(observations)
-        self.__dict__.pop("path_", None)  # of an earlier fit
+        self._learn(observations, held_out=held_out, callback=callback)
+        if is_frame(X) and col is None and observations.col_labels is not None:
+            self.feature_names_in_ = observations.col_labels.astype(object)
+        return self
+
+    def _learn(self, observations: Observations, **scoring: Any) -> None:
+        """Solve and store."""
+        for name in ("path_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        seed = as_seed(self.random_state)
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
-            "held_out": held_out,
-            "callback": callback,
         }
-        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
+        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
         self.history_, self.status_ = result.history, result.status
         self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
-        self.n_features_in_ = result.model.shape[1]
-        return self
+        self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
 
     def predict_entries(
         self,
@@ -108,6 +119,12 @@ class LowRankEstimator(Serving, BaseEstimator):
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may give: sparse matrices, and NaN."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
 
     def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
         """How the model was learned, in plain values that fit into its file."""
@@ -167,7 +184,7 @@ class LowRankEstimator(Serving, BaseEstimator):
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+            raise Unfitted(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
         model: LowRankModel = self.model_
         return model
 

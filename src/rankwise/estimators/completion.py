@@ -78,6 +78,10 @@ class MatrixCompletion(LowRankEstimator):
         Why the fit stopped.
     n_features_in_ : int
         Number of columns.
+    n_iter_ : int
+        Number of steps.
+    feature_names_in_ : ndarray
+        Names of the columns, if `fit` got a data frame that is the matrix.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from .frames import is_frame
 from .observed import Observations
+from .pairs import as_pairs
 from .shards import cut_rows
 
-__all__ = ["Observations", "cut_rows", "is_frame"]
+__all__ = ["Observations", "as_pairs", "cut_rows", "is_frame"]

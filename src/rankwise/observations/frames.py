@@ -63,6 +63,15 @@ def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any
     return array, (_called(rows), _called(names))
 
 
+def read_columns(frame: Any) -> list[NDArray[Any]]:
+    """All columns of a frame, by their places."""
+    frame = _collected(frame)
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])] if kind_of(frame) == "pandas" else frame.columns
+    if kind_of(frame) == "polars":
+        columns = frame.get_columns()
+    return [_as_text(_plain(column)) for column in columns]
+
+
 def _refuse_list(array: NDArray[Any]) -> None:
     """Raise if what should be a matrix with holes reads like a list of entries."""
     n_lines, n_columns = array.shape

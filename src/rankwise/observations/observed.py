@@ -12,6 +12,7 @@ from .._errors import DataError, SettingError
 from ..kernels import pattern
 from .build import (
     as_indices,
+    as_matrix,
     as_values,
     check_csr,
     check_weights,
@@ -151,16 +152,7 @@ class Observations:
     @classmethod
     def from_dense(cls, array: ArrayLike, **options: Any) -> "Observations":
         """Build from a two-dimensional array whose unknown entries are NaN."""
-        if np.ma.isMaskedArray(array):
-            array = np.ma.filled(array.astype(float), np.nan)
-        try:
-            found = np.asarray(array)
-        except ValueError:
-            raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
-        if found.ndim != 2:
-            raise DataError(f"A two-dimensional array is needed, got shape {found.shape}.")
-        if found.dtype.kind not in "fiub":
-            raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {found.dtype}.")
+        found = as_matrix(array)
         rows, cols = np.nonzero(~np.isnan(found))
         return cls.from_coo(rows, cols, found[rows, cols], found.shape, **options)
 
