@@ -208,11 +208,8 @@ def test_every_kind_of_targets_has_its_scores_and_its_residuals(name):
     loss = rw.losses.get(name)
     model = replace(random_model(), loss=loss, link=loss.link)
     held = held_out_of(random_model())
-    targets = {
-        "logistic": np.sign(held.targets - 3),
-        "hinge": np.sign(held.targets - 3),
-        "poisson": held.targets.round(),
-    }
+    signs, of_signs = np.sign(held.targets - 3), name in ("logistic", "hinge")
+    targets = {"logistic": signs, "hinge": signs, "poisson": held.targets.round()}
     held = rw.Observations.from_coo(held.rows, held.cols, targets.get(name, held.targets), model.shape)
     found = contents.contents_of(model, match(model, held), [])
     titles = {score["title"] for score in found["ranks"]["scores"]}
