@@ -159,7 +159,11 @@ def test_a_logistic_model_shows_probabilities_and_their_calibration(open_page):
     for row, col, _, chance in table(page, "examples"):
         truth = 100 / (1 + np.exp(-linked[int(row), int(col)]))
         assert float(chance.strip("<> %")) == pytest.approx(truth, abs=0.11)
-    assert page.locator("#reliability-chart canvas").is_visible()
+    page.hover("#reliability-chart .u-over")
+    legend = page.locator("#reliability-chart .u-legend").inner_text()
+    assert page.locator("#reliability-chart .u-legend").is_visible() and "entries" in legend
+    told = page.evaluate("charts.find(chart => chart.place.id === 'reliability-chart').data[3]")
+    assert sum(told) == held.n_observed
     assert page.locator("#history-chart canvas").is_visible()
     assert page.evaluate("contents.history.value.length") == len(fitted.history_)
 

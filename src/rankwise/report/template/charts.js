@@ -33,7 +33,7 @@ class Chart {
   draw() {
     if (this.plot) this.plot.destroy();
     const { x, y, names, bars, whole } = this.options;
-    const series = names.map((name, k) => this.line(name, k, bars));
+    const series = names.map((name, k) => this.line(name, k));
     this.plot = new uPlot({
       width: this.place.clientWidth, height: HEIGHT, scales: this.scales(),
       axes: [
@@ -54,16 +54,13 @@ class Chart {
     return { x, y };
   }
 
-  line(name, k, bars) {
-    const ink = colour(k ? "red" : "blue");
-    const common = { label: name, value: (_, x) => number(x, 4) };
-    const bar = { fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
-    if (bars) return { ...common, ...bar, stroke: ink };
-    const faint = name.startsWith("±") || name === "perfect";
-    return {
-      ...common, stroke: faint ? colour("quiet") : ink, width: faint ? 1 : 2, dash: faint ? [4, 4] : undefined,
-      points: { show: !faint, size: 5, fill: ink },
-    };
+  // The first line is what the chart is about, those beside it are dashed; what is only told stands in the legend.
+  line(name, k) {
+    const ink = colour(k ? "quiet" : "blue"), { bars, told } = this.options;
+    const found = { label: name, value: (_, x) => number(x, 4), stroke: ink, width: 2, points: { size: 5, fill: ink } };
+    if (name === told) return { ...found, scale: "told", stroke: "transparent", points: { show: false } };
+    if (bars) return { ...found, fill: ink, width: 0, paths: uPlot.paths.bars({ size: [1] }), points: { show: false } };
+    return k ? { ...found, width: 1, dash: [4, 4], points: { show: false } } : found;
   }
 
   drawMark(plot) {
@@ -74,6 +71,7 @@ class Chart {
     ctx.save();
     ctx.strokeStyle = colour("red");
     ctx.lineWidth = 2;
+    ctx.setLineDash([]);
     ctx.beginPath();
     ctx.moveTo(at, bbox.top);
     ctx.lineTo(at, bbox.top + bbox.height);

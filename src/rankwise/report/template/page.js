@@ -213,7 +213,7 @@ function drawValidation() {
   new Chart("validation-chart", [
     column((k) => found.settings[k]), column((k) => found.scores[k]),
     column((k) => found.scores[k] - found.deviations[k]), column((k) => found.scores[k] + found.deviations[k]),
-  ], { x: found.name, y: "validation loss", names: ["loss", "± lower", "± upper"], mark: found.best,
+  ], { x: found.name, y: "validation loss", names: ["loss", "less an error", "plus an error"], mark: found.best,
     whole: found.name === "rank", logarithmic: found.name === "ridge" });
 }
 
@@ -229,9 +229,12 @@ function drawErrors() {
       ? "Margins of the held-out entries; left of the line the sign is wrong." : "Residuals of the held-out entries";
     histogram("residuals-chart", residuals, "entries");
   }
-  if (reliability) new Chart("reliability-chart", [reliability.predicted, reliability.observed, reliability.predicted],
-    { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect"],
-      span: [0, 1], fromZero: true });
+  if (reliability) {
+    const { predicted, observed, counts } = reliability;
+    new Chart("reliability-chart", [predicted, observed, predicted, counts],
+      { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect", "entries"],
+        told: "entries", span: [0, 1], fromZero: true });
+  }
   if (offsets[0]) histogram("row-offsets-chart", offsets[0], "rows");
   if (offsets[1]) histogram("col-offsets-chart", offsets[1], "columns");
 }
