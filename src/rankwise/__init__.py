@@ -20,13 +20,16 @@ _HOMES = {
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
     "Observations": "observations",
+    "PairRegressor": "estimators",
     "Problem": "objectives",
     "RankwiseError": "_errors",
     "Ridged": "objectives",
     "RobustFactorization": "estimators",
     "SettingError": "_errors",
+    "SignedLinkPredictor": "estimators",
     "load": "model",
     "loss": "losses",
+    "plots": "report",
     "solve": "solvers",
 }
 _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
@@ -42,11 +45,12 @@ if TYPE_CHECKING:
         RankwiseError,
         SettingError,
     )
-    from .estimators import MatrixCompletion, RobustFactorization
+    from .estimators import MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
+    from .report import plots
     from .solvers import solve
 
 
@@ -77,15 +81,18 @@ __all__ = [
     "MultitaskRegression",
     "NotFittedError",
     "Observations",
+    "PairRegressor",
     "Problem",
     "RankwiseError",
     "Ridged",
     "RobustFactorization",
     "SettingError",
+    "SignedLinkPredictor",
     "datasets",
     "load",
     "loss",
     "losses",
+    "plots",
     "selection",
     "solve",
     "solvers",

@@ -2,15 +2,21 @@
 
 from .download import download, fetch
 from .movielens import read_movielens
+from .sides import Side
 from .signed import paper_filter, read_signed_network
 from .sources import SOURCES, VARIABLE, Source, find, folders, get, load
+from .styles import Reading
 from .synthetic import Planted, corrupted, counts, ratings, signed_network
+from .tables import Table, read_file, read_table
 
 __all__ = [
     "SOURCES",
     "VARIABLE",
     "Planted",
+    "Reading",
+    "Side",
     "Source",
+    "Table",
     "corrupted",
     "counts",
     "download",
@@ -21,7 +27,9 @@ __all__ = [
     "load",
     "paper_filter",
     "ratings",
+    "read_file",
     "read_movielens",
     "read_signed_network",
+    "read_table",
     "signed_network",
 ]

@@ -84,6 +84,10 @@ class MatrixCompletion(LowRankEstimator):
         Observations were given. Not kept in a pickle.
     n_features_in_ : int
         Number of columns.
+    n_iter_ : int
+        Number of steps.
+    feature_names_in_ : ndarray
+        Names of the columns, if `fit` got a data frame that is the matrix.
     """
 
     def __init__(

@@ -73,15 +73,11 @@ class RobustFactorization(LowRankEstimator):
         self.calibration = calibration
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn from the observed entries; see `MatrixCompletion.fit`."""
+    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
+        """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
         if not isinstance(losses.get(self.loss), ROBUST):
             names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
             raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        return super().fit(X, y)
-
-    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
-        """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
         nonsmooth = NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
         solver = GreedyPursuit("economic", self.oracle) if losses.get(self.loss).smooth else nonsmooth
         return solver, self._pursued_rank(observations, solver, self.loss, seed)

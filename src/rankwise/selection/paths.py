@@ -1,5 +1,6 @@
 """The rank, or the ridge, chosen on entries held out from the training entries."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from ..objectives import Objective
 from ..observations import Observations
 from ..solvers import solve
 from .splits import split_entries
+
+log = logging.getLogger("rankwise")
 
 HELD_OUT = 0.05
 PATIENCE = 5
@@ -80,6 +83,7 @@ def choose_rank(
         What the held-out entries are scored by.
     random_state : int, default=0
     """
+    log.debug("choosing the rank on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
     score = _Validation(loss)
     history = solve(
@@ -126,6 +130,7 @@ def choose_ridge(
         Sweeps of each fit.
     random_state : int, default=0
     """
+    log.debug("choosing the ridge on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
     objective, found = build(train), []
     for ridge in ridges:

@@ -212,6 +212,8 @@ def _rehearse(objective: Objective, solver: Any) -> float:
     if key in _rehearsed:
         return 0.0
     start = time.perf_counter()
+    log.debug("rehearsing; kernels that are not in the cache are compiled", extra={"phase": "rehearsal"})
     _run(small, solver, Stopping(2, max_iter=2), None, 0)
+    log.debug("rehearsed", extra={"phase": "rehearsed"})
     _rehearsed.add(key)
     return time.perf_counter() - start
