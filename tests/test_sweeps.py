@@ -21,9 +21,9 @@ from rankwise.losses import (
     SquaredHinge,
 )
 from rankwise.model import Offsets
+from rankwise.model.sides import Side
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
 from rankwise.solvers.pattern_prior import PatternPrior
-from rankwise.solvers.sides import Side
 from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS, best_level
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)

@@ -42,6 +42,8 @@ class Iterates:
             "seen": None if observations is None else Seen(observations.indptr, observations.indices),
             **extras,
         }
+        if "scale" not in about:
+            about["scale"] = _scale(self.objective)
         if self.solver.keeps_path:
             return self._with_path(about)
         theta, U, V = self.last
@@ -63,6 +65,14 @@ class Iterates:
         point = self.objective.point
         U, V = (np.ascontiguousarray(side[:, :longest]) for side in (point.U, point.V))
         return LowRankModel(path, U, V, chosen=None if best == longest else best, **about)
+
+
+def _scale(objective: Objective) -> float:
+    """One over the noise that is left, by the mean loss, if there is such a thing."""
+    inner: Any = getattr(objective, "objective", objective)  # without its ridge, if it has one
+    loss, observations = getattr(inner, "loss", None), getattr(inner, "observations", None)
+    mean = inner.value() / observations.total_weight if loss is not None and observations is not None else np.nan
+    return float(loss.best_scale(max(mean, 1e-30))) if loss is not None and np.isfinite(mean) else 1.0
 
 
 def truncatable(theta: Any, U: Any, V: Any) -> tuple[Any, Any, Any]:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..losses import Loss
-from ..model import Offsets, Posterior
+from ..model import Learned, LearnedSide, Offsets
+from ..model.sides import Improved, Side
 from ..objectives import Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
 from .needs import need_entries
 from .pattern_prior import PatternPrior
-from .sides import Improved, Side
 from .steps import bisect
 
 Array = NDArray[Any]
@@ -39,7 +39,7 @@ class State:
     cols: Side
     constant: float
     rank: int
-    n_observed: int
+    weight: float  # of all entries: their number, unless some count more than others
     loss: Loss
     scale: float = 1.0
     bend: float = 1.0
@@ -87,7 +87,7 @@ class Sweeps(Solver):
         engines, sizes = (problem.engine, problem.across), problem.shape
         parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
         rows, cols = (Side.empty(*part, problem.dtype) for part in parts)
-        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.n_observed, problem.loss)
+        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss)
         state.place(problem)
         self._begin(problem, state)
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
@@ -117,10 +117,19 @@ class Sweeps(Solver):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
+    def _learned(self, state: State, uncertain: bool, count_power: float = 0.0) -> Learned:
+        """Both sides, for the model to keep."""
+        weights: list[Any] = [pattern.weights for pattern in state.patterns] or [None, None]
+        rows, cols = (
+            LearnedSide(side.means, side.variances, side.precisions, side.offset, pattern)
+            for (side, _), pattern in zip(state.sides, weights, strict=True)
+        )
+        return Learned(rows, cols, uncertain, state.blur, count_power)
+
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
         found = side.improve(other, state.constant, state.scale, learned, state.blur)
         if found.bends > 0:
-            state.bend = found.bends / state.n_observed
+            state.bend = found.bends / state.weight
         return found
 
     def _begin(self, problem: Problem, state: State) -> None:
@@ -170,15 +179,19 @@ class FactorSweeps(Sweeps):
             if not (is_number(given) and 0 <= given < np.inf):
                 raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
 
+    def finish(self, state: State) -> dict[str, Any]:
+        """Both sides."""
+        return {"learned": self._learned(state, False, self.count_power), "scale": state.scale}
+
     def _begin(self, problem: Problem, state: State) -> None:
         if not problem.smooth:
-            self._sharpen(state, problem.value() / state.n_observed)
-        for side, other in state.sides:
+            self._sharpen(state, problem.value() / state.weight)
+        for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
-            if self.count_power:
-                ones = np.ones((other.means.shape[0], 1), side.means.dtype)
-                counts = side.engine.concatenate("gather", ones)[:, 0]
-                side.counts = np.maximum(counts, 1.0) ** side.means.dtype.type(self.count_power)
+        if self.count_power:
+            for side, entries in ((state.rows, problem.observations), (state.cols, problem.observations.transposed())):
+                counts = np.maximum(entries.row_weights(), 1.0) ** self.count_power
+                side.counts = counts.astype(side.means.dtype)
 
     def _first_precision(self, state: State) -> tuple[float, float]:
         return max(self.ridge, LEAST_RIDGE), 0.0
@@ -239,16 +252,12 @@ class BayesSweeps(Sweeps):
 
     def finish(self, state: State) -> dict[str, Any]:
         """How sure the factors are."""
-        parts: list[Any] = []
-        for side, _ in state.sides:
-            for part in (side.means, side.variances):
-                missing = np.zeros((part.shape[0], int(not side.offset)), part.dtype)
-                parts.append(np.ascontiguousarray(np.column_stack((part, missing))))
+        learned = self._learned(state, uncertain=True)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
-        return {"posterior": Posterior(parts[0], parts[1], parts[2], parts[3], noise)}
+        return {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
 
     def _begin(self, problem: Problem, state: State) -> None:
-        state.scale = problem.loss.best_scale(max(problem.value() / state.n_observed, 1e-30))
+        state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
             side.variances[:] = 1.0 / (OFFSET_RIDGE * state.scale)
@@ -267,9 +276,8 @@ class BayesSweeps(Sweeps):
             n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
             bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - found.logs
-        n = state.n_observed
-        state.scale = problem.loss.best_scale(max(loss / n, 1e-30))
-        return bound + state.scale * loss + n * problem.loss.log_normaliser(state.scale)
+        state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
+        return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
 
     def _learn_patterns(self, state: State) -> None:
         """From the second sweep with factors on, look at what the pattern says of each side."""
