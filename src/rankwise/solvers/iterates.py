@@ -14,12 +14,24 @@ NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component
 class Iterates:
     """Remembers what the model needs of the points passed."""
 
-    def __init__(self, objective: Objective, solver: Any) -> None:
+    def __init__(self, objective: Objective, solver: Any, start: LowRankModel | None = None) -> None:
         self.objective, self.solver = objective, solver
         self.thetas = [np.zeros(0)]
         self.values = [objective.value()]
+        if start is not None and solver.keeps_path:
+            self._remember(start)
         self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
         self.offsets = getattr(objective, "offsets", None)
+
+    def _remember(self, start: LowRankModel) -> None:
+        """The path of a model that this run goes on from; of its values, those at its rank and at its end."""
+        self.thetas += [start.path[k, : k + 1] for k in range(start.longest)]
+        self.values = [np.inf] * start.longest + self.values
+        if start.rank < start.longest:
+            objective: Any = self.objective
+            objective.move(np.pad(start.theta, (0, start.longest - start.rank)), start.U, start.V)
+            self.values[start.rank] = objective.value()
+            objective.move(start.path[-1], start.U, start.V)
 
     def keep(self, value: float) -> None:
         """Remember the current point."""

@@ -31,6 +31,11 @@ class PatternPrior:
         weights = np.zeros((other.means.shape[0], side.means.shape[1]), side.means.dtype)
         return cls(side, other, ridge, weights, lengths_of(side.engine, weights.shape[0], weights.dtype))
 
+    def start(self, weights: Array) -> None:
+        """Go on from weights learned before."""
+        self.weights = weights
+        self.side.around = np.ascontiguousarray(self._spread(weights), weights.dtype)
+
     def improve(self, n_iter: int) -> None:
         """Take conjugate gradient steps, then move what the side's rows are thought to be around."""
         missing = self.side.means.shape[1] - self.weights.shape[1]
