@@ -126,10 +126,9 @@ def test_new_rows_count_their_repeated_entries(loss):
     np.testing.assert_allclose(found.to_dense(), wanted.to_dense(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "loss, solver", [(Square(), s) for s in ANY + SMOOTH] + [(Logistic(), BayesSweeps())], ids=repr
-)
-def test_an_entry_of_weight_zero_is_not_there(solver, loss=Square()):
+@pytest.mark.parametrize("solver", [*ANY, *SMOOTH, BayesSweeps()], ids=lambda solver: repr(solver)[:60])
+def test_an_entry_of_weight_zero_is_not_there(solver):
+    loss = Square()
     plain = make_observations(loss, np.random.default_rng(4), (14, 11), 0.5)
     weights = np.random.default_rng(5).integers(0, 2, plain.n_observed)
     masked = Observations.from_coo(plain.rows, plain.cols, plain.targets, plain.shape, weights=weights)

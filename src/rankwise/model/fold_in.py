@@ -171,17 +171,18 @@ class Known:
         observations, rows = batch.observations, np.arange(batch.size)
         if observations is None or means.shape[1] == 0:
             return means, variances
-        start = replace(own, means=means, variances=variances)
-        side = self._before(start, observations, n_jobs)
+        side = self._before(replace(own, means=means, variances=variances), observations, n_jobs)
+        moving = np.ones(batch.size, bool)
         for k in range(ROUNDS):
-            moving = self._improve(side, k)
-            means[rows], variances[rows] = side.means, side.variances
+            moves = self._improve(side, k)
+            means[rows[moving]], variances[rows[moving]] = side.means[moving], side.variances[moving]
+            moving &= moves  # once a row has settled it stays, so that it does not matter which others it came with
             if not moving.any():
                 break
             if 2 * np.count_nonzero(moving) < moving.size:  # else it costs more than it saves
                 side.engine.close()
                 rows = rows[moving]
-                side = self._some(side, moving, observations.take_rows(rows), n_jobs)
+                side, moving = self._some(side, moving, observations.take_rows(rows), n_jobs), moving[moving]
         side.engine.close()
         return means, variances
 
@@ -213,7 +214,8 @@ class Known:
         if self.loss.quadratic:  # solved at once
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
-        return np.asarray((moved > SETTLED[size.itemsize] * np.maximum(size, size.mean())) | (blur > learned.blur))
+        usual = 1.0 / np.sqrt(side.precisions.min())  # of the component that spreads most
+        return np.asarray((moved > SETTLED[size.itemsize] * np.maximum(size, usual)) | (blur > learned.blur))
 
     def model(self, batch: Batch, means: Array, variances: Array) -> LowRankModel:
         """The model of the new rows."""
