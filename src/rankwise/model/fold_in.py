@@ -19,7 +19,7 @@ from .sides import Side, lengths_of, spread
 
 Array = NDArray[Any]
 AXES = ("rows", "columns")
-ROUNDS = 50  # solves of a row at most; those that no longer move are left out of later rounds
+ROUNDS = 300  # solves of a row at most; those that no longer move are left out of later rounds
 SETTLED = {4: 1e-4, 8: 1e-8}  # share of a row's size, by its numbers' bytes, below which a move is none
 ROUNDED = 0.01  # corners of nonsmooth losses, over this share of the mean loss; over fifty times as much at first
 
