@@ -1,6 +1,8 @@
 """New rows: the row solve of the fit, for rows that came later; at every rank, under every loss, for every model."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +14,22 @@ from sklearn.pipeline import make_pipeline
 from test_expected import COMPILED, lopsided
 from test_sweeps import run
 
-from rankwise import DataError, LossError, MatrixCompletion, Observations, Problem, SettingError, load, solve
+from rankwise import (
+    DataError,
+    LossError,
+    MatrixCompletion,
+    ModelFileError,
+    Observations,
+    Problem,
+    SettingError,
+    load,
+    solve,
+)
 from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
 from rankwise.model import save
 from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 
+ROOT = Path(__file__).resolve().parents[1]
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
 SHAPE = (25, 18)
 
@@ -258,6 +271,22 @@ def test_a_model_from_a_file_folds_in_the_same_bits(solver, tmp_path):
         np.testing.assert_array_equal(again.posterior.col_variances, model.posterior.col_variances)
 
 
+def harms():
+    yield "precisions", lambda part: -part
+    yield "means", lambda part: part[:-1]
+    yield "variances", lambda part: part * np.nan
+    yield "pattern", lambda part: part.astype(int)
+
+
+@pytest.mark.parametrize("name, harm", list(harms()), ids=str)
+def test_a_file_whose_sides_do_not_fit_is_damaged(name, harm, tmp_path):
+    model = fitted()
+    rows = replace(model.learned.rows, **{name: harm(getattr(model.learned.rows, name))})
+    save(replace(model, learned=replace(model.learned, rows=rows)), tmp_path / "m.rankwise")
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        load(tmp_path / "m.rankwise")
+
+
 @pytest.mark.slow  # compiles
 def test_a_loss_of_ones_own_must_be_given_with_a_model_from_a_file(tmp_path):
     model = fitted(lopsided)
@@ -293,3 +322,11 @@ def test_factors_of_rows_feed_a_pipeline():
     assert estimator.transform(X).shape == (200, estimator.model_.rank)
     assert len(estimator.get_feature_names_out()) == estimator.model_.rank
     np.testing.assert_array_equal(estimator.transform(sp.csr_array((2, 40))), np.zeros((2, estimator.model_.rank)))
+
+
+def test_the_example_of_the_page_on_new_data_runs(capsys):
+    page = (ROOT / "docs" / "new-data.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    exec(example, {})
+    error, steps, *_ = capsys.readouterr().out.split()
+    assert float(error) < 0.2 and int(steps) <= 4

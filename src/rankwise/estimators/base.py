@@ -44,7 +44,7 @@ class LowRankEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Stored entries of a sparse matrix are observed, explicit zeros included.
         y : ignored
         """
-        observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        observations, seed = Observations.from_any(X).weighted(), as_seed(self.random_state)
         start = self._start()
         self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
@@ -73,9 +73,9 @@ class LowRankEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
         return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
 
-    def fold_in(self, new: Any, *, axis: str = "rows") -> LowRankModel:
+    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
         """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
-        return self._fitted().fold_in(new, axis=axis, n_jobs=self.n_jobs)
+        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
