@@ -543,7 +543,7 @@ def test_rows_are_taken_in_the_order_asked_for():
         np.testing.assert_array_equal(again, dense[numbers])
         np.testing.assert_array_equal(found.weights, 1.0 + numbers[found.rows])
     for wrong in ([8], [-1], [0.5], np.ones(7, bool), 3):
-        with pytest.raises(DataError, match="mask or integers from 0 to 7"):
+        with pytest.raises(rw.DataError, match="mask or integers from 0 to 7"):
             seen.take_rows(wrong)
 
 
