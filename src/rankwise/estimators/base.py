@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from .. import losses
@@ -33,7 +33,7 @@ class Unfitted(NotFittedError, SklearnNotFittedError):
     """`NotFittedError` that scikit-learn knows as its own."""
 
 
-class LowRankEstimator(Serving, BaseEstimator):
+class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
@@ -89,8 +89,8 @@ class LowRankEstimator(Serving, BaseEstimator):
         """Solve and store."""
         for name in ("path_", "feature_names_in_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        seed = as_seed(self.random_state)
-        observations, kept = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        seed, start = as_seed(self.random_state), self._start()
+        observations, kept = set_aside(given.weighted(), getattr(self, "calibration", 0.0), seed)
         if kept is not None:
             loss = losses.get(loss_for(self.loss, given))
             refuse_signs(loss, loss.link)
@@ -100,7 +100,9 @@ class LowRankEstimator(Serving, BaseEstimator):
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
-        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
+        result = solve(
+            self._objective(observations), solver, rank=rank, random_state=seed, start=start, **limits, **scoring
+        )
         self.history_, self.status_ = result.history, result.status
         targets = Targets.of(result.model, observations)
         self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
@@ -174,6 +176,14 @@ class LowRankEstimator(Serving, BaseEstimator):
         """All but the observed entries."""
         return {name: part for name, part in super().__getstate__().items() if name != "observations_"}
 
+    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
+        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
+        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
+        return self.fold_in(X).row_factors()
+
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
@@ -239,6 +249,14 @@ class LowRankEstimator(Serving, BaseEstimator):
         choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)
         self.path_ = choice
         return choice.best
+
+    def _start(self) -> LowRankModel | None:
+        """The model to go on from, if there is one and `warm_start` asks for it."""
+        return self.__dict__.get("model_") if getattr(self, "warm_start", False) else None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._fitted().rank
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):

@@ -4,6 +4,7 @@ from ..engines import Offsets
 from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
 from .files import load, save
+from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 from .residuals import Residuals
@@ -12,6 +13,8 @@ from .targets import Targets
 __all__ = [
     "DECODINGS",
     "Factors",
+    "Learned",
+    "LearnedSide",
     "LowRankModel",
     "Offsets",
     "Posterior",
