@@ -166,7 +166,13 @@ def test_an_unknown_row_to_recommend_for_is_named_beside_known_ones(model):
 
 
 def test_a_rank_beyond_the_path_is_refused(model):
-    for command in (("recommend", model, "u1"), ("evaluate", model, model.parent / "g.csv")):
+    table = model.parent / "g.csv"
+    for command in (
+        ("recommend", model, "u1"),
+        ("recommend", model, "--all"),
+        ("evaluate", model, table),
+        ("predict", model, table),
+    ):
         done = run(*command, "--rank", 9)
         assert done.exit_code == 1 and re.search(r"--rank must be an integer from 0 to 2, got 9", the_error(done))
 

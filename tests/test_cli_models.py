@@ -114,6 +114,21 @@ def test_fit_scores_a_file_and_says_what_it_left_out_of_it(folder, tmp_path):
     assert json.loads(done.stdout)["held_out"]["rmse"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_weights_are_those_of_the_library(folder, tmp_path):
+    first, *lines = (folder / "ratings.csv").read_text().splitlines()
+    weights = [k % 3 + 1 for k in range(len(lines))]
+    text = [f"{first},trust", *(f"{line},{weight}" for line, weight in zip(lines, weights, strict=True))]
+    (tmp_path / "w.csv").write_text("\n".join(text))
+    arguments = ("--weight", "trust", "--held-out", folder / "ratings.csv")  # which has no such column
+    run("fit", tmp_path / "w.csv", *PURSUIT, *arguments, "-o", tmp_path / "m")
+    plain = read_file(folder / "ratings.csv")
+    observations = rankwise.Observations(
+        plain.indptr, plain.indices, plain.targets, plain.shape, np.array(weights, "f4")
+    )
+    expected = rankwise.MatrixCompletion("square", 3, refine="economic", offsets="both").fit(observations).model_
+    np.testing.assert_array_equal(rankwise.load(tmp_path / "m").to_dense(), expected.to_dense())
+
+
 def test_nothing_is_written_over_without_force(folder, model, tmp_path):
     target = tmp_path / "m.rankwise"
     target.write_bytes(b"old")

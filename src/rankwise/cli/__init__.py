@@ -78,7 +78,7 @@ def methods(as_json: bool) -> None:
 main.add_command(data)
 
 
-@main.command()
+@main.command(short_help="Rerun a table or a figure of the paper.")
 @click.argument("what", metavar="table2|table4|figure1|figure2|all")
 @click.option("--data", help="One data set only, such as epinions or movielens-100k.")
 @click.option("--folds", type=int, help="The first N folds or splits only.")
@@ -101,7 +101,7 @@ def reproduce(what: str, output: Path, **given: Any) -> None:
     reproduce(what, Choice(**given), output)
 
 
-@main.command()
+@main.command(short_help="Do the whole job on data made here.")
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),

@@ -116,7 +116,7 @@ def _parts(observations: Observations, settings: Settings) -> tuple[Observations
         return observations, None
     if isinstance(settings.held_out, float):
         return split_entries(observations, settings.held_out, settings.seed)
-    table = read(settings.held_out, reading(settings))
+    table = read(settings.held_out, replace(reading(settings), weight=None))  # scores weigh all entries alike
     check_values(table, settings.given_loss)
     rows = known(table.rows, observations.row_labels, observations.shape[0], "row")
     cols = known(table.cols, observations.col_labels, observations.shape[1], "column")

@@ -209,7 +209,8 @@ def _asked(given: str | int | None, role: str, names: Sequence[str] | None, n_fi
 
 
 def _refuse_narrow(how: Reading, n_fields: int, where: str) -> None:
-    wanted = "a row and a column" if how.pairs else "a row, a column and a value"
+    *most, last = (f"a {SAID[role]}" for role in how.roles)
+    wanted = f"{', '.join(most)} and {last}"
     columns = "one column" if n_fields == 1 else f"{n_fields} columns"
     raise DataError(
         f"{where}, line 1: found {columns} where {wanted} are needed; "
