@@ -138,6 +138,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.rank = rank
         self.refine = refine
@@ -150,6 +151,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "SignedLinkPredictor":  # type: ignore[override]
         """Learn from pairs and their classes.
