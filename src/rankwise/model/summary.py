@@ -3,6 +3,8 @@
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from .._checks import is_number
+
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
@@ -13,7 +15,7 @@ CELL = "text-align:left;padding:.1em .8em .1em 0;border:0;background:none;color:
 def summary_html(model: "LowRankModel", title: str = "LowRankModel") -> str:
     """What the model is, what it was learned from and how, as an HTML table that follows the page's colours."""
     lines = "".join(
-        f'<tr><th scope="row" style="{CELL};font-weight:600">{escape(name)}</th>'
+        f'<tr><th scope="row" style="{CELL};font-weight:600;white-space:nowrap">{escape(name)}</th>'
         f'<td style="{CELL}">{escape(words)}</td></tr>'
         for name, words in summary(model).items()
     )
@@ -32,7 +34,7 @@ def summary(model: "LowRankModel") -> dict[str, str]:
         "loss": _known(facts.get("loss"), model.loss),
         "learned from": _entries(model),
         "offsets": _offsets(model),
-        "settings": ", ".join(f"{name}={given}" for name, given in _pairs(facts.get("settings"))),
+        "settings": ", ".join(f"{name}={given!r}" for name, given in _pairs(facts.get("settings"))),
         "steps": _steps(facts),
         "ended": _known(facts.get("status")),
         "rows": _labels(model.row_labels),
@@ -64,12 +66,17 @@ def _offsets(model: "LowRankModel") -> str:
 
 
 def _steps(facts: dict[str, Any]) -> str:
-    history, seconds = facts.get("history"), facts.get("seconds")
-    if not isinstance(history, dict) or not history.get("value") or not isinstance(seconds, int | float):
+    history, seconds = dict(_pairs(facts.get("history"))), facts.get("seconds")
+    values, scores = (_numbers(history.get(name)) for name in ("value", "score"))
+    if not values or not is_number(seconds):
         return ""
-    scores = history.get("score")
     score = f", held-out loss {scores[-1]:.4g}" if scores else ""
-    return f"{len(history['value'])} in {seconds:.3g} s, value {history['value'][-1]:.6g}{score}"
+    return f"{len(values)} in {seconds:.3g} s, value {values[-1]:.6g}{score}"
+
+
+def _numbers(given: Any) -> list[float]:
+    """A list of numbers as it should be in a model's facts; a file may hold anything there."""
+    return given if isinstance(given, list) and all(is_number(value) for value in given) else []
 
 
 def _labels(labels: Any) -> str:
