@@ -14,11 +14,12 @@ from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel, save
+from ..model import LowRankModel, save, summary_html
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations, is_frame
 from ..selection import choose_rank
-from ..solvers import Record, Result, fit_offsets, solve
+from ..solvers import Record, Result, fit_offsets, get, solve
+from .progress import Aim, watched
 from .serving import Serving
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
@@ -40,6 +41,7 @@ class LowRankEstimator(Serving, BaseEstimator):
     time_limit: float | None
     dtype: Any
     n_jobs: int | None
+    verbose: Any
     random_state: Any
 
     def fit(
@@ -94,6 +96,9 @@ class LowRankEstimator(Serving, BaseEstimator):
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
+        grows = get(solver).grows
+        aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
+        scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
         self.history_, self.status_ = result.history, result.status
         self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
@@ -119,6 +124,12 @@ class LowRankEstimator(Serving, BaseEstimator):
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
+
+    def _html_repr(self) -> str:
+        """What a notebook shows: a summary once fitted, scikit-learn's diagram before."""
+        if not hasattr(self, "model_"):
+            return str(super()._html_repr())
+        return summary_html(self.model_, type(self).__name__)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may give: sparse matrices, and NaN."""
@@ -148,7 +159,9 @@ class LowRankEstimator(Serving, BaseEstimator):
     def _changed(self) -> list[tuple[str, Any]]:
         """Parameters that differ from their defaults."""
         usual = type(self)().get_params()
-        return [(name, value) for name, value in self.get_params().items() if value is not usual[name]]
+        return [
+            (name, value) for name, value in self.get_params().items() if name != "verbose" and value is not usual[name]
+        ]
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""

@@ -63,6 +63,8 @@ class MatrixCompletion(LowRankEstimator):
         Threads; None means all usable cores. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the start; None means 0, so that fits repeat.
+    verbose : {0, 1}, default=0
+        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class MatrixCompletion(LowRankEstimator):
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.rank = rank
@@ -120,6 +123,7 @@ class MatrixCompletion(LowRankEstimator):
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """The named method, sweeps, or a pursuit with the asked refinement."""

@@ -33,7 +33,7 @@ class RobustFactorization(LowRankEstimator):
         The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
     shrinkage : float, default=0.7
         Share of the best step that is taken.
-    oracle, tol, time_limit, dtype, n_jobs, random_state
+    oracle, tol, time_limit, dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
@@ -57,6 +57,7 @@ class RobustFactorization(LowRankEstimator):
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.rank = rank
@@ -70,6 +71,7 @@ class RobustFactorization(LowRankEstimator):
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""

@@ -5,5 +5,17 @@ from .factors import Factors, as_terms
 from .files import load, save
 from .low_rank import LowRankModel, Seen, predict
 from .posterior import Posterior
+from .summary import summary_html
 
-__all__ = ["Factors", "LowRankModel", "Offsets", "Posterior", "Seen", "as_terms", "load", "predict", "save"]
+__all__ = [
+    "Factors",
+    "LowRankModel",
+    "Offsets",
+    "Posterior",
+    "Seen",
+    "as_terms",
+    "load",
+    "predict",
+    "save",
+    "summary_html",
+]

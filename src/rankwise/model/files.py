@@ -1,4 +1,4 @@
-"""Model files: one zip of plain arrays, no pickle, written whole or not at all."""
+"""Model files: one zip of plain arrays with a checksum, no pickle, written whole or not at all; docs/model-files.md."""
 
 import json
 import os
@@ -18,8 +18,10 @@ from ..losses.links import LINKS
 from ..observations.build import check_csr
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
+from .seal import seal, sealed
 
 FORMAT, VERSION = "rankwise-model", 3
+SEALED = 3  # the first format with a checksum
 ABOUT = ("link", "chosen", "only_by")
 OFFSETS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
@@ -59,8 +61,9 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             np.savez(file, allow_pickle=False, **arrays)
+            seal(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -73,8 +76,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
 def load(path: str | os.PathLike[str]) -> LowRankModel:
     """Read a model file. Never runs code from it."""
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with open(path, "rb") as handle:
+            sound = sealed(handle)
+            with np.load(handle, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop("about").tobytes())
         version = int(about["version"]) if about["format"] == FORMAT else None
     except FileNotFoundError:
@@ -87,6 +92,8 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
         raise ModelFileError(
             f"{os.fspath(path)} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
         )
+    if sound is False or (sound is None and version >= SEALED):
+        raise ModelFileError(f"{os.fspath(path)} is damaged: its checksum does not hold.")
     return _checked(arrays, about, os.fspath(path))
 
 

@@ -15,6 +15,7 @@ from ..losses.links import response
 from ..observations.labels import find, lookup
 from . import ranking
 from .posterior import Posterior
+from .summary import summary_html
 
 SCALES = ("link", "response")
 UNKNOWN = ("error", "offset")
@@ -289,6 +290,10 @@ class LowRankModel:
         if self.only_by is not None and rank != self.longest:
             raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")
         return int(rank)
+
+    def _repr_html_(self) -> str:
+        """A small summary for notebooks."""
+        return summary_html(self)
 
     def __repr__(self) -> str:
         """Sizes, at a glance."""
