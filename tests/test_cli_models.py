@@ -444,6 +444,15 @@ def test_the_methods_table_says_what_fits_what():
     assert found["methods"]["rankwise"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
 
 
+def test_the_reference_names_every_command_and_exit_code():
+    text = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert not [name for name in main.commands if f"| `{name}" not in text]
+    codes = [
+        line.split()[0] for line in main.epilog.split("Exit codes:")[1].split("\b")[0].splitlines() if line.strip()
+    ]
+    assert codes == ["0", "1", "2", "130"] and all(f"| {code} |" in text for code in codes)
+
+
 def test_help_of_every_command_loads_nothing_heavy():
     source = """
 import json, sys

@@ -1,5 +1,6 @@
 """The command `rankwise`. Numba and scikit-learn load inside the commands, so that help comes at once."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Stopped; nothing was written.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of a pipe has gone, as `head` does; click knows what to do
+                raise
+            place = "" if error.filename is None else f" {error.filename}"
+            raise click.ClickException(f"Cannot read or write{place}: {error.strerror or error}.") from error
         except MemoryError:
             raise click.ClickException("There is not enough memory; try a smaller rank or fewer entries.") from None
 

@@ -127,14 +127,14 @@ def _parts(observations: Observations, settings: Settings) -> tuple[Observations
         left_out = plural(int((~kept).sum()), "entry")
         click.echo(f"{table.path}: left out {left_out} whose row or column is not in {settings.file}.", err=True)
     values = np.empty(0) if table.values is None else table.values
-    held_out = Observations.from_coo(
-        rows[kept],
-        cols[kept],
-        values[kept],
-        observations.shape,
-        duplicates=settings.duplicates,
-        labels=(observations.row_labels, observations.col_labels),
-    )
+    labels = observations.row_labels, observations.col_labels
+    try:
+        held_out = Observations.from_coo(
+            rows[kept], cols[kept], values[kept], observations.shape, duplicates=settings.duplicates, labels=labels
+        )
+    except DataError:
+        table.refuse_repeats(settings.duplicates)
+        raise
     return observations, held_out
 
 

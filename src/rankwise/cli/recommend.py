@@ -49,7 +49,7 @@ def run(settings: Settings) -> None:
     if settings.output is not None or (settings.every and not settings.as_json):
         _write(found, settings)
     elif settings.as_json:
-        click.echo(json.dumps({"model": str(settings.model), "rows": [_plain(*one) for one in found]}))
+        click.echo(json.dumps({"model": str(settings.model), "rows": [_plain(*one) for one in found]}, default=str))
     else:
         _show(found)
 

@@ -70,10 +70,10 @@ class Table:
                 labels=names,
             )
         except DataError:
-            self._refuse_repeats(duplicates)
+            self.refuse_repeats(duplicates)
             raise
 
-    def _refuse_repeats(self, duplicates: str) -> None:
+    def refuse_repeats(self, duplicates: str) -> None:
         """Raise, naming the lines, if the trouble is a pair that comes more than once."""
         keys = self.rows.codes * self.cols.names.size + self.cols.codes
         order = np.argsort(keys, kind="stable")
