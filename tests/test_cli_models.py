@@ -81,7 +81,7 @@ def test_fit_does_what_the_library_does(folder, model):
 def test_fit_tells_people_what_it_guessed_and_what_came_of_it(folder, tmp_path):
     done = run("fit", folder / "ratings.csv", *PURSUIT, "--held-out", 0.2, "-o", tmp_path / "m")
     assert "separated by commas, a header; rows from 'who', columns from 'what', values from 'stars'" in done.stderr
-    assert "step 1 of 3: rank 1, objective" in done.stderr and "held-out loss" in done.stderr
+    assert "step 1 of 3: rank 1, objective" in done.stderr and "held out 0." in done.stderr
     for words in ("30 rows x 20 columns", "rank 3", "RMSE", "in units of the values", str(tmp_path / "m")):
         assert words in done.stdout
     assert "\x1b" not in done.output
@@ -335,7 +335,7 @@ def record(step, **more):
     return Record(
         step=step,
         rank=step,
-        value=10.0 / step,
+        value=163_174.2,
         wall_seconds=step,
         cpu_seconds=step,
         **fields,
@@ -346,13 +346,18 @@ def record(step, **more):
 
 
 def test_a_terminal_gets_a_bar_with_rank_objective_score_and_time():
-    out = Console(file=io.StringIO(), force_terminal=True, width=140, markup=False, highlight=False)
-    with progress.Watch(4, out=out) as watch:
-        for step in (1, 2):
+    out = Console(file=io.StringIO(), force_terminal=True, width=80, markup=False, highlight=False)
+    with progress.Watch(40, out=out) as watch:
+        for step in (11, 12):
             assert watch(record(step, score=0.25)) is False
             time.sleep(0.3)  # the bar is drawn ten times a second
     text = out.file.getvalue()
-    assert "step 2 of 4" in text and "rank 2, objective 5, held-out loss 0.2500" in text and "0:00:0" in text
+    assert (
+        "…" not in text
+        and "step 12 of 40" in text
+        and "rank 12, objective 163,174, held out 0.2500" in text
+        and " left" in text
+    )
 
 
 def test_long_runs_without_a_terminal_are_not_told_step_by_step():

@@ -18,7 +18,7 @@ from ..selection import Score, fitting_scores, split_entries
 from .files import check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
-from .words import command_line, loss_in_words, plural
+from .words import command_line, loss_in_words, number, plural
 
 PACKED = (".gz", ".bz2", ".xz")
 
@@ -195,7 +195,7 @@ class Outcome:
         out.print(f"Learned:   {model.shape[0]:,} rows x {model.shape[1]:,} columns from {entries}, rank {model.rank}")
         out.print(f"Loss:      {facts['loss']}")
         took = f"{plural(facts['steps'], 'step')}, {facts['seconds']:.1f} s"
-        out.print(f"Objective: {facts['value']:,.6g} after {took}. {self.status}")
+        out.print(f"Objective: {number(facts['value'])} after {took}. {self.status}")
         for score in self.scores:
             out.print(
                 f"{'Held out:' if score is self.scores[0] else '':<11}{score.title} {score.value:.4f} ({score.unit})"
