@@ -54,7 +54,7 @@ def example(*commands: str) -> str:
 @click.option(
     "--offsets",
     type=click.Choice(options.OFFSETS),
-    help="What is added to every prediction; both rows' and columns' unless you say otherwise.",
+    help="What is added to every prediction; auto is both for bayes and factors, and none for the others.",
 )
 @click.option("--max-iter", type=click.IntRange(min=1), help="Stop after this many steps.")
 @click.option(

@@ -79,15 +79,21 @@ def _read_plain(
     if "weight" in places or quoted or not all(map(WHOLE.fullmatch, labels)) or not _is_bytes(how):
         return None
     double = len(style.separator)  # two characters in a row enclose an empty field
-    fields = tuple(double * places[role] for role in ("row", "col", "row" if how.pairs else "value"))
-    any_value: Callable[[Array], Array] = lambda values: np.ones(values.shape, bool)  # noqa: E731
-    layout = Layout(style.separator[0], fields, style.comment, "", any_value if how.pairs else np.isfinite)  # type: ignore
+    row, col = double * places["row"], double * places["col"]
+    layout = Layout(style.separator[0], (row, col, row), style.comment, "", _any)  # the row's field stands in
+    if not how.pairs:
+        layout = Layout(style.separator[0], (row, col, double * places["value"]), style.comment, "")
     try:
         row_of, col_of, values = read_entries(where, layout, style.start)
     except DataError:
         return None
     row_side, col_side = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
     return row_side, col_side, None if how.pairs else values, None
+
+
+def _any(values: Array) -> Array:
+    """A mask that takes all."""
+    return np.ones(values.shape, bool)
 
 
 def _is_bytes(how: Reading) -> bool:
