@@ -1,5 +1,6 @@
 """Deliberately broken inputs: each ends in one line that names the file, the place and the cure, not in a traceback."""
 
+import errno
 import gzip
 import os
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import rankwise.model.files
 from rankwise.cli import main
 
 GOOD = "user,item,rating\n" + "".join(f"u{k % 7},i{k % 5},{k % 4 + 1}\n" for k in range(35))
@@ -166,7 +168,13 @@ def test_an_unknown_row_to_recommend_for_is_named_beside_known_ones(model):
 
 
 def test_a_rank_beyond_the_path_is_refused(model):
-    for command in (("recommend", model, "u1"), ("evaluate", model, model.parent / "g.csv")):
+    table = model.parent / "g.csv"
+    for command in (
+        ("recommend", model, "u1"),
+        ("recommend", model, "--all"),
+        ("evaluate", model, table),
+        ("predict", model, table),
+    ):
         done = run(*command, "--rank", 9)
         assert done.exit_code == 1 and re.search(r"--rank must be an integer from 0 to 2, got 9", the_error(done))
 
@@ -184,6 +192,24 @@ def test_a_folder_without_permission_is_refused_before_the_fit(monkeypatch):
         monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "locked")
     done = run("fit", "g.csv", "-o", "locked/m.rankwise")
     assert done.exit_code == 1 and "locked cannot be written to; choose another place" in the_error(done)
+
+
+def test_repeats_in_held_out_entries_are_named_too():
+    Path("g.csv").write_text(GOOD)
+    Path("h.csv").write_text("user,item,rating\nu1,i1,2\nu2,i1,2\nu1,i1,3\n")
+    done = run(*fit("g.csv", "--held-out", "h.csv"))
+    assert done.exit_code == 1 and re.search(r"h\.csv, line 4: .*line 2.*--duplicates mean", the_error(done))
+
+
+def test_a_full_disk_is_one_line(monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m.rankwise")
+
+    Path("g.csv").write_text(GOOD)
+    monkeypatch.setattr(rankwise.model.files.np, "savez", full)
+    done = run(*fit("g.csv"))
+    assert done.exit_code == 1 and "m.rankwise: No space left on device" in the_error(done)
+    assert [path.name for path in Path().iterdir()] == ["g.csv"]
 
 
 def test_the_output_is_checked_before_anything_is_read():

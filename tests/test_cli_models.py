@@ -81,7 +81,7 @@ def test_fit_does_what_the_library_does(folder, model):
 def test_fit_tells_people_what_it_guessed_and_what_came_of_it(folder, tmp_path):
     done = run("fit", folder / "ratings.csv", *PURSUIT, "--held-out", 0.2, "-o", tmp_path / "m")
     assert "separated by commas, a header; rows from 'who', columns from 'what', values from 'stars'" in done.stderr
-    assert "step 1 of 3: rank 1, objective" in done.stderr and "held-out loss" in done.stderr
+    assert "step 1 of 3: rank 1, objective" in done.stderr and "held out 0." in done.stderr
     for words in ("30 rows x 20 columns", "rank 3", "RMSE", "in units of the values", str(tmp_path / "m")):
         assert words in done.stdout
     assert "\x1b" not in done.output
@@ -112,6 +112,21 @@ def test_fit_scores_a_file_and_says_what_it_left_out_of_it(folder, tmp_path):
     predicted = rankwise.load(tmp_path / "m.rankwise").to_dense()[observations.rows, observations.cols][:40]
     expected = np.sqrt(np.mean((predicted - observations.targets[:40]) ** 2))
     assert json.loads(done.stdout)["held_out"]["rmse"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_are_those_of_the_library(folder, tmp_path):
+    first, *lines = (folder / "ratings.csv").read_text().splitlines()
+    weights = [k % 3 + 1 for k in range(len(lines))]
+    text = [f"{first},trust", *(f"{line},{weight}" for line, weight in zip(lines, weights, strict=True))]
+    (tmp_path / "w.csv").write_text("\n".join(text))
+    arguments = ("--weight", "trust", "--held-out", folder / "ratings.csv")  # which has no such column
+    run("fit", tmp_path / "w.csv", *PURSUIT, *arguments, "-o", tmp_path / "m")
+    plain = read_file(folder / "ratings.csv")
+    observations = rankwise.Observations(
+        plain.indptr, plain.indices, plain.targets, plain.shape, np.array(weights, "f4")
+    )
+    expected = rankwise.MatrixCompletion("square", 3, refine="economic", offsets="both").fit(observations).model_
+    np.testing.assert_array_equal(rankwise.load(tmp_path / "m").to_dense(), expected.to_dense())
 
 
 def test_nothing_is_written_over_without_force(folder, model, tmp_path):
@@ -320,7 +335,7 @@ def record(step, **more):
     return Record(
         step=step,
         rank=step,
-        value=10.0 / step,
+        value=163_174.2,
         wall_seconds=step,
         cpu_seconds=step,
         **fields,
@@ -331,13 +346,18 @@ def record(step, **more):
 
 
 def test_a_terminal_gets_a_bar_with_rank_objective_score_and_time():
-    out = Console(file=io.StringIO(), force_terminal=True, width=140, markup=False, highlight=False)
-    with progress.Watch(4, out=out) as watch:
-        for step in (1, 2):
+    out = Console(file=io.StringIO(), force_terminal=True, width=80, markup=False, highlight=False)
+    with progress.Watch(40, out=out) as watch:
+        for step in (11, 12):
             assert watch(record(step, score=0.25)) is False
             time.sleep(0.3)  # the bar is drawn ten times a second
     text = out.file.getvalue()
-    assert "step 2 of 4" in text and "rank 2, objective 5, held-out loss 0.2500" in text and "0:00:0" in text
+    assert (
+        "…" not in text
+        and "step 12 of 40" in text
+        and "rank 12, objective 163,174, held out 0.2500" in text
+        and " left" in text
+    )
 
 
 def test_long_runs_without_a_terminal_are_not_told_step_by_step():
@@ -427,6 +447,15 @@ def test_the_methods_table_says_what_fits_what():
     found = json.loads(run("methods", "--json").stdout)
     assert found["methods"]["r1mp"]["losses"] == ["square"] and found["methods"]["admm"]["losses"] == ["l1"]
     assert found["methods"]["rankwise"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
+
+
+def test_the_reference_names_every_command_and_exit_code():
+    text = (Path(__file__).parents[1] / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert not [name for name in main.commands if f"| `{name}" not in text]
+    codes = [
+        line.split()[0] for line in main.epilog.split("Exit codes:")[1].split("\b")[0].splitlines() if line.strip()
+    ]
+    assert codes == ["0", "1", "2", "130"] and all(f"| {code} |" in text for code in codes)
 
 
 def test_help_of_every_command_loads_nothing_heavy():

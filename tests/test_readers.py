@@ -202,6 +202,8 @@ def test_parquet_files_keep_the_type_of_their_labels(tmp_path):
     path = tmp_path / "r.parquet"
     parquet.write_table(arrow.table({"rating": stars, "when": range(5), "item": items, "user": users}), path)
     assert held(read_file(path)) == {(row, col): value for row, col, value in ENTRIES}
+    table = read_table(path, Reading(pairs=True))
+    assert table.values is None and table.cols.labels.tolist() == list(items)
     parquet.write_table(arrow.table({"user": [3, None, 4], "item": [1, 1, 1], "rating": [1.0, 2.0, None]}), path)
     with pytest.raises(DataError, match=r"r.parquet, row 2: .* 2 such rows"):
         read_file(path)

@@ -1,5 +1,6 @@
 """The command `rankwise`. Numba and scikit-learn load inside the commands, so that help comes at once."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("Stopped; nothing was written.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of a pipe has gone, as `head` does; click knows what to do
+                raise
+            place = "" if error.filename is None else f" {error.filename}"
+            raise click.ClickException(f"Cannot read or write{place}: {error.strerror or error}.") from error
         except MemoryError:
             raise click.ClickException("There is not enough memory; try a smaller rank or fewer entries.") from None
 
@@ -78,7 +84,7 @@ def methods(as_json: bool) -> None:
 main.add_command(data)
 
 
-@main.command()
+@main.command(short_help="Rerun a table or a figure of the paper.")
 @click.argument("what", metavar="table2|table4|figure1|figure2|all")
 @click.option("--data", help="One data set only, such as epinions or movielens-100k.")
 @click.option("--folds", type=int, help="The first N folds or splits only.")
@@ -101,7 +107,7 @@ def reproduce(what: str, output: Path, **given: Any) -> None:
     reproduce(what, Choice(**given), output)
 
 
-@main.command()
+@main.command(short_help="Do the whole job on data made here.")
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),

@@ -24,12 +24,10 @@ class Settings:
     row: str | None
     col: str | None
     value: str | None
-    weight: str | None
     separator: str | None
     header: bool | None
     encoding: str
     skip_bad_lines: bool
-    duplicates: str
     rank: int | None
     unknown: str
     as_json: bool

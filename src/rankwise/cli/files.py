@@ -72,7 +72,9 @@ def known(side: Side, labels: Array | None, size: int, which: str) -> Array:
 
 def as_labels(given: Array, labels: Array | None) -> Array:
     """Labels from a file or the command line as the kind that a model has; what cannot be is unknown to it anyway."""
-    kind = np.dtype(np.int64) if labels is None else labels.dtype
+    kind = np.dtype(np.int64) if labels is None or labels.dtype.kind == "u" else labels.dtype
+    if labels is not None and labels.dtype == given.dtype:
+        return given
     if kind.kind == "O" or kind.kind == given.dtype.kind:
         return given
     if kind.kind in "US":

@@ -18,7 +18,7 @@ from ..selection import Score, fitting_scores, split_entries
 from .files import check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
-from .words import command_line, loss_in_words, plural
+from .words import command_line, loss_in_words, number, plural
 
 PACKED = (".gz", ".bz2", ".xz")
 
@@ -116,7 +116,7 @@ def _parts(observations: Observations, settings: Settings) -> tuple[Observations
         return observations, None
     if isinstance(settings.held_out, float):
         return split_entries(observations, settings.held_out, settings.seed)
-    table = read(settings.held_out, reading(settings))
+    table = read(settings.held_out, replace(reading(settings), weight=None))  # scores weigh all entries alike
     check_values(table, settings.given_loss)
     rows = known(table.rows, observations.row_labels, observations.shape[0], "row")
     cols = known(table.cols, observations.col_labels, observations.shape[1], "column")
@@ -127,14 +127,14 @@ def _parts(observations: Observations, settings: Settings) -> tuple[Observations
         left_out = plural(int((~kept).sum()), "entry")
         click.echo(f"{table.path}: left out {left_out} whose row or column is not in {settings.file}.", err=True)
     values = np.empty(0) if table.values is None else table.values
-    held_out = Observations.from_coo(
-        rows[kept],
-        cols[kept],
-        values[kept],
-        observations.shape,
-        duplicates=settings.duplicates,
-        labels=(observations.row_labels, observations.col_labels),
-    )
+    labels = observations.row_labels, observations.col_labels
+    try:
+        held_out = Observations.from_coo(
+            rows[kept], cols[kept], values[kept], observations.shape, duplicates=settings.duplicates, labels=labels
+        )
+    except DataError:
+        table.refuse_repeats(settings.duplicates)
+        raise
     return observations, held_out
 
 
@@ -195,7 +195,7 @@ class Outcome:
         out.print(f"Learned:   {model.shape[0]:,} rows x {model.shape[1]:,} columns from {entries}, rank {model.rank}")
         out.print(f"Loss:      {facts['loss']}")
         took = f"{plural(facts['steps'], 'step')}, {facts['seconds']:.1f} s"
-        out.print(f"Objective: {facts['value']:,.6g} after {took}. {self.status}")
+        out.print(f"Objective: {number(facts['value'])} after {took}. {self.status}")
         for score in self.scores:
             out.print(
                 f"{'Held out:' if score is self.scores[0] else '':<11}{score.title} {score.value:.4f} ({score.unit})"

@@ -8,7 +8,7 @@ import click
 
 from ..model import LowRankModel, load
 from .tables import console, size_of, table
-from .words import loss_in_words, plural
+from .words import loss_in_words, number, plural
 
 LINES = 12  # ranks or steps that are shown
 
@@ -88,7 +88,7 @@ def _held_out(held_out: dict[str, Any]) -> str:
 
 def _result(facts: dict[str, Any]) -> str:
     values = facts.get("history", {}).get("value", [])
-    value = f"objective {values[-1]:,.6g} after " if values else ""
+    value = f"objective {number(values[-1])} after " if values else ""
     return f"{value}{plural(len(values), 'step')}, {facts.get('seconds', 0.0):.1f} s. {facts.get('status', '')}"
 
 
@@ -111,11 +111,9 @@ def _show_path(model: LowRankModel, out: Any) -> None:
     elif history.get("step"):
         names = [name for name in ("step", "rank", "value", "score", "wall_seconds") if history.get(name)]
         titles = {"value": "objective", "score": "held-out loss", "wall_seconds": "seconds"}
-        digits = {"value": ",.6g", "score": ".4f", "wall_seconds": ".1f"}
+        shows = {"value": number, "score": "{:.4f}".format, "wall_seconds": "{:.1f}".format}
         lines = list(zip(*(history[name] for name in names), strict=True))
-        cells = [
-            [format(x, digits.get(name, "d")) for name, x in zip(names, line, strict=True)] for line in _some(lines)
-        ]
+        cells = [[shows.get(name, str)(x) for name, x in zip(names, line, strict=True)] for line in _some(lines)]
         table(out, "Steps", [f">{titles.get(name, name)}" for name in names], cells)
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import click
+from rich.console import Console
 
 from .. import losses, solvers
 from .._errors import LossError
@@ -11,7 +12,7 @@ from ..objectives import Problem
 from ..observations import Observations
 from .tables import console, table
 
-WIDE = 140  # characters of a line in a pipe, so that no cell of these tables is wrapped
+WIDE = 140  # characters of a line that no cell of these tables is wrapped in; what a pipe gets
 
 
 def show(as_json: bool = False) -> None:
@@ -26,10 +27,19 @@ def show(as_json: bool = False) -> None:
     methods = [(name, what, _rank(solver)) for name, (solver, what) in solvers.METHODS.items()]
     table(out, "Methods, for --method", ("name", "what it does", "--rank"), methods)
     table(out, "Losses, for --loss", ("name", "values", "smooth", "Lipschitz constant"), map(_facts, losses.BY_NAME))
-    columns = ("method", *losses.BY_NAME)
-    marks = [(method, *("yes" if loss in found else "-" for loss in losses.BY_NAME)) for method, found in taken.items()]
-    table(out, "Which method takes which loss", columns, marks)
+    _show_fits(taken, out)
     out.print('"rankwise" is what `rankwise fit` does unless it is told otherwise.')
+
+
+def _show_fits(taken: dict[str, list[str]], out: Console) -> None:
+    """A mark for every pair, or the names where the lines are too short for marks."""
+    title, names = "Which method takes which loss", list(losses.BY_NAME)
+    if out.width >= WIDE:
+        marks = [(method, *("yes" if loss in found else "-" for loss in names)) for method, found in taken.items()]
+        table(out, title, ("method", *names), marks)
+    else:
+        lists = [(method, "any" if found == names else ", ".join(found)) for method, found in taken.items()]
+        table(out, title, ("method", "losses"), lists)
 
 
 def takes(method: str, loss: str) -> bool:

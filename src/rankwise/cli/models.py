@@ -13,7 +13,10 @@ def example(*commands: str) -> str:
     return "\n".join(("\b", "Try:", *(f"  {command}" for command in commands)))
 
 
-@click.command(epilog=example("rankwise fit ratings.csv -o ratings.rankwise --held-out 0.1"))
+@click.command(
+    short_help="Learn a model from a file of entries.",
+    epilog=example("rankwise fit ratings.csv -o ratings.rankwise --held-out 0.1"),
+)
 @click.argument("file", type=options.FILE)
 @click.option(
     "-o",
@@ -51,7 +54,7 @@ def example(*commands: str) -> str:
 @click.option(
     "--offsets",
     type=click.Choice(options.OFFSETS),
-    help="What is added to every prediction; both rows' and columns' unless you say otherwise.",
+    help="What is added to every prediction; auto is both for bayes and factors, and none for the others.",
 )
 @click.option("--max-iter", type=click.IntRange(min=1), help="Stop after this many steps.")
 @click.option(
@@ -85,7 +88,10 @@ def fit(**given: Any) -> None:
     run(Settings(**given))
 
 
-@click.command(epilog=example("rankwise predict ratings.rankwise pairs.csv -o predictions.csv"))
+@click.command(
+    short_help="Predict the values of pairs.",
+    epilog=example("rankwise predict ratings.rankwise pairs.csv -o predictions.csv"),
+)
 @options.model
 @click.argument("pairs", type=options.FILE)
 @click.option(
@@ -119,10 +125,11 @@ def predict(**given: Any) -> None:
 
 
 @click.command(
+    short_help="Show the best columns of rows.",
     epilog=example(
         "rankwise recommend ratings.rankwise alice bob -n 5",
         "rankwise recommend ratings.rankwise --all -o recommendations.csv",
-    )
+    ),
 )
 @options.model
 @click.argument("rows", nargs=-1)
@@ -142,10 +149,12 @@ def recommend(**given: Any) -> None:
     run(Settings(**given))
 
 
-@click.command(epilog=example("rankwise evaluate ratings.rankwise held_out.csv"))
+@click.command(
+    short_help="Score a model on held-out entries.", epilog=example("rankwise evaluate ratings.rankwise held_out.csv")
+)
 @options.model
 @click.argument("held_out", type=options.FILE)
-@options.reading
+@options.reading_scored
 @options.rank
 @click.option(
     "--unknown",
@@ -162,7 +171,7 @@ def evaluate(**given: Any) -> None:
     run(Settings(**given))
 
 
-@click.command()
+@click.command(short_help="Say what a model is and what its file reveals.")
 @options.model
 @options.as_json
 def info(model: Path, as_json: bool) -> None:

@@ -97,11 +97,9 @@ pair_columns = (
     ),
     click.option("--col", metavar="COLUMN", help="Where the column labels are, such as items; name or number."),
 )
-value_columns = (
-    click.option("--value", metavar="COLUMN", help="Where the values are; name or number."),
-    click.option(
-        "--weight", metavar="COLUMN", help="Where weights are, if entries shall weigh differently; name or number."
-    ),
+value = click.option("--value", metavar="COLUMN", help="Where the values are; name or number.")
+weight = click.option(
+    "--weight", metavar="COLUMN", help="Where weights are, if entries shall weigh differently; name or number."
 )
 style = (
     click.option("--separator", metavar="TEXT", help="What separates the columns: a character, '::', tab or space."),
@@ -117,7 +115,8 @@ duplicates = click.option(
     help="What to do with a pair that comes more than once.",
 )
 reading_pairs = stacked(*pair_columns, *style)
-reading = stacked(*pair_columns, *value_columns, *style, duplicates)
+reading_scored = stacked(*pair_columns, value, *style)
+reading = stacked(*pair_columns, value, weight, *style, duplicates)
 rank = click.option("--rank", type=click.IntRange(min=0), help="Use this rank of the model instead of its own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, for programs.")
 force = click.option("--force", is_flag=True, help="Write over a file that is there.")

@@ -32,6 +32,7 @@ def run(settings: Settings) -> None:
     """Read a model and pairs, and write their predictions as CSV."""
     check_output(settings.output, settings.force)
     model = load(settings.model)
+    model.coefficients(settings.rank)  # refuses a rank that the model does not have, before anything is written
     table = read(settings.pairs, reading(settings, pairs=True))
     rows, cols = places(table, model)
     if settings.unknown == "error":

@@ -9,9 +9,10 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..solvers.history import Record
+from .words import number
 
 LONG = 1.0  # seconds of rehearsal from which it is compiling, and of silence after which a line is due
 FEW = 40  # steps that are worth a line each
@@ -53,9 +54,9 @@ class Watch(logging.Handler):
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             self._before = signal.signal(signal.SIGINT, self._interrupted)
         if self.out.is_terminal:
-            looks = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[about]}")
-            times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
-            self._bar = Progress(*looks, *times, console=self.out)
+            looks = TextColumn("{task.description}"), BarColumn(10), TextColumn("{task.fields[about]}")
+            left = TimeRemainingColumn(compact=True), TextColumn("left")
+            self._bar = Progress(*looks, *left, console=self.out)  # all of it fits into 80 characters
             self._task = self._bar.add_task("starting", total=self.total or self.time_limit, about="")
             self._bar.start()
         return self
@@ -118,5 +119,5 @@ class Watch(logging.Handler):
 
 def about(record: Record) -> str:
     """A step in words."""
-    score = "" if record.score is None else f", held-out loss {record.score:.4f}"
-    return f"rank {record.rank}, objective {record.value:,.6g}{score}"
+    score = "" if record.score is None else f", held out {record.score:.4f}"
+    return f"rank {record.rank}, objective {number(record.value)}{score}"

@@ -42,13 +42,14 @@ def run(settings: Settings) -> None:
         raise click.UsageError("--json goes to standard output, and --output writes CSV; leave out one of them.")
     check_output(settings.output, settings.force)
     model = load(settings.model)
+    model.coefficients(settings.rank)  # refuses a rank that the model does not have, before anything is written
     if model.seen is None and not settings.include_seen:
         raise DataError(f"{settings.model} does not say which entries were seen; rank all columns with --include-seen.")
     found = best(model, wanted_rows(model, settings), settings)
     if settings.output is not None or (settings.every and not settings.as_json):
         _write(found, settings)
     elif settings.as_json:
-        click.echo(json.dumps({"model": str(settings.model), "rows": [_plain(*one) for one in found]}))
+        click.echo(json.dumps({"model": str(settings.model), "rows": [_plain(*one) for one in found]}, default=str))
     else:
         _show(found)
 

@@ -70,6 +70,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def number(value: float) -> str:
+    """A number with six digits, or all before the point if there are more."""
+    return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:,.6g}"
+
+
 def plural(count: int, one: str) -> str:
     """A number of things: `1 entry`, `2,000 entries`."""
     many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"

@@ -3,8 +3,12 @@
 import csv
 import io
 from array import array
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,12 @@ from numpy.typing import NDArray
 
 from .._errors import DataError, SettingError
 from .sides import WHOLE, Side
-from .styles import Reading, Style, describe, guess, place, split
+from .styles import Reading, Style, describe, guess, is_number, place, split
 from .text import SHOWN, Layout, opened, read_entries, readable
 
 Array = NDArray[Any]
 Parts = tuple[Side, Side, Array | None, Array | None, tuple[str, ...], Callable[[int], str]]
+BATCH = 500  # lines taken at once; few enough to stay in the cache of a core
 SAMPLE = 1 << 16  # bytes that the style is guessed from
 LONGEST = 1000  # characters of a label; longer ones come from a quote that is never closed
 LARGEST = float(np.finfo(np.float32).max)
@@ -30,7 +35,7 @@ def read_text(where: str, how: Reading) -> Parts:
     said = f"{where}: {style.words}; {describe(places, style.names, style.n_fields)}."
     found, notes = _read_plain(where, style, places, how, sample), [said]
     if found is None:
-        read = _read_any(where, style, places, how)
+        read = _read_sound(where, style, places, how) or _read_any(where, style, places, how)
         if read.bad.count:
             notes.append(f"{where}: left out {_lines(read.bad.count)} that could not be read; {read.bad.first}")
         found = read.parts()
@@ -74,15 +79,21 @@ def _read_plain(
     if "weight" in places or quoted or not all(map(WHOLE.fullmatch, labels)) or not _is_bytes(how):
         return None
     double = len(style.separator)  # two characters in a row enclose an empty field
-    fields = tuple(double * places[role] for role in ("row", "col", "row" if how.pairs else "value"))
-    any_value: Callable[[Array], Array] = lambda values: np.ones(values.shape, bool)  # noqa: E731
-    layout = Layout(style.separator[0], fields, style.comment, "", any_value if how.pairs else np.isfinite)  # type: ignore
+    row, col = double * places["row"], double * places["col"]
+    layout = Layout(style.separator[0], (row, col, row), style.comment, "", _any)  # the row's field stands in
+    if not how.pairs:
+        layout = Layout(style.separator[0], (row, col, double * places["value"]), style.comment, "")
     try:
         row_of, col_of, values = read_entries(where, layout, style.start)
     except DataError:
         return None
     row_side, col_side = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
     return row_side, col_side, None if how.pairs else values, None
+
+
+def _any(values: Array) -> Array:
+    """A mask that takes all."""
+    return np.ones(values.shape, bool)
 
 
 def _is_bytes(how: Reading) -> bool:
@@ -106,20 +117,45 @@ class _Bad:
         self.count += 1
 
 
+def _numbering() -> dict[str, int]:
+    """A dictionary that gives every new key the next number."""
+    found: defaultdict[str, int] = defaultdict()
+    found.default_factory = found.__len__
+    return found
+
+
 @dataclass
 class _Read:
     """What has been read: numbers of the labels, in the order they came, and values."""
 
     places: tuple[int, ...]  # row, column, and perhaps value and weight
     bad: _Bad = field(default_factory=_Bad)
-    ids: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: ({}, {}))
+    ids: tuple[dict[str, int], dict[str, int]] = field(default_factory=lambda: (_numbering(), _numbering()))
     codes: tuple[Any, Any] = field(default_factory=lambda: (array("q"), array("q")))
     numbers: tuple[Any, Any] = field(default_factory=lambda: (array("f"), array("f")))
+
+    def take_all(self, lines: list[list[str]]) -> bool:
+        """Take many lines at once, or none of them and say so if one is bad."""
+        try:
+            rows, cols, *texts = zip(*map(itemgetter(*self.places), lines), strict=True)
+            numbers = [np.array(list(map(float, column))) for column in texts]
+        except (IndexError, ValueError):
+            return False
+        labels = [list(map(str.strip, side)) for side in (rows, cols)]
+        sound = all("" not in side and max(map(len, side)) <= LONGEST for side in labels)
+        if (
+            not sound
+            or not all((np.abs(column) <= LARGEST).all() for column in numbers)
+            or "_" in "".join(chain(*texts))
+        ):
+            return False
+        self._keep(labels, [column.tolist() for column in numbers])
+        return True
 
     def take(self, fields: list[str]) -> str | None:
         """Take one line, or say what is wrong with it."""
         try:
-            row, col, *numbers = [fields[at] for at in self.places]
+            row, col, *texts = [fields[at].strip() for at in self.places]
         except IndexError:
             unclosed = ", as if a quote were never closed" if any("\n" in field for field in fields) else ""
             return f"{max(self.places) + 1} columns are needed, and it has {len(fields)}{unclosed}"
@@ -127,19 +163,19 @@ class _Read:
             return "a label is missing"
         if len(row) > LONGEST or len(col) > LONGEST:
             return f"a label has more than {LONGEST} characters, as if a quote were never closed"
-        found = []
-        for text in numbers:
-            try:
-                found.append(float(text))
-            except ValueError:
+        for text in texts:
+            if not is_number(text):
                 return _not_a_number(text)
-            if not abs(found[-1]) <= LARGEST or "_" in text:
+            if not abs(float(text)) <= LARGEST:
                 return f"{text!r} is not a finite number"
-        for ids, codes, label in zip(self.ids, self.codes, (row, col), strict=True):
-            codes.append(ids.setdefault(label, len(ids)))
-        for column, number in zip(self.numbers, found, strict=False):
-            column.append(number)
+        self._keep([[row], [col]], [[float(text)] for text in texts])
         return None
+
+    def _keep(self, labels: list[list[str]], numbers: list[list[float]]) -> None:
+        for ids, codes, side in zip(self.ids, self.codes, labels, strict=True):
+            codes.extend(map(ids.__getitem__, side))
+        for column, more in zip(self.numbers, numbers, strict=False):
+            column.extend(more)
 
     def parts(self) -> tuple[Side, Side, Array | None, Array | None]:
         """Both sides, values and weights."""
@@ -164,7 +200,7 @@ def _read_any(where: str, style: Style, places: dict[str, int], how: Reading) ->
     for line, fields in _fields(where, style, how):
         reason = read.take(fields)
         if reason is not None:
-            read.bad.add(line, reason, ("\t" if style.separator == "\t" else style.separator).join(fields))
+            read.bad.add(line, reason, style.separator.join(fields))
     bad, n_good = read.bad, len(read.codes[0])
     if bad.count and not how.skip_bad_lines:
         cure = "correct the file, or leave such lines out with skip_bad_lines=True."
@@ -183,34 +219,54 @@ def _lines(count: int) -> str:
     return "1 line" if count == 1 else f"{count:,} lines"
 
 
+def _read_sound(where: str, style: Style, places: dict[str, int], how: Reading) -> _Read | None:
+    """The same for a file without bad lines, comments and blank lines, many lines at a time; None for others."""
+    read = _Read(tuple(places.values()))
+    try:
+        with _text(where, how) as stream:
+            deque(islice(stream, style.start), 0)
+            lines = _split_all(stream, style.separator)
+            while batch := list(islice(lines, BATCH)):
+                if style.comment or not read.take_all(batch):
+                    return None
+    except (UnicodeDecodeError, csv.Error):
+        return None
+    return read if read.codes[0] else None
+
+
 def _fields(where: str, style: Style, how: Reading) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of each line that should be an entry."""
-    encoding = "utf-8-sig" if _is_utf8(how) else how.encoding
-    last = 0
+    line = 0
     try:
-        with readable(where), opened(where) as raw, io.TextIOWrapper(raw, encoding, newline="") as stream:
-            for last, fields in _split_all(stream, style.separator):
-                empty = not any(fields)
-                if last > style.start and not empty and not (style.comment and fields[0].startswith(style.comment)):
-                    yield last, fields
+        with _text(where, how) as stream:
+            lines, line = _split_all(stream, style.separator), 1
+            for fields in lines:
+                comment = style.comment and fields and fields[0].startswith(style.comment)
+                if line > style.start and any(fields) and not comment:
+                    yield line, fields
+                line = getattr(lines, "line_num", line) + 1  # a quoted field may go over several lines
     except UnicodeDecodeError:
-        line = _undecodable(where, encoding)
+        line = _undecodable(where, how.encoding)
         raise DataError(
             f'{where}, line {line}: this is not {how.encoding}; pass encoding="latin-1", or what it is written in.'
         ) from None
     except csv.Error as error:
-        raise DataError(f"{where}, line {last + 1}: {error}; look for a quote that is never closed.") from None
+        raise DataError(f"{where}, line {line}: {error}; look for a quote that is never closed.") from None
 
 
-def _split_all(stream: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
+@contextmanager
+def _text(where: str, how: Reading) -> Iterator[Any]:
+    """The lines of a file as text, their ends as they are."""
+    encoding = "utf-8-sig" if _is_utf8(how) else how.encoding
+    with readable(where), opened(where) as raw, io.TextIOWrapper(raw, encoding, newline="") as stream:
+        yield stream
+
+
+def _split_all(stream: Any, separator: str) -> Any:
+    """Fields of each line."""
     if len(separator) > 1 or separator == " ":
-        for number, line in enumerate(stream, 1):
-            yield number, split(line, separator)
-        return
-    reader, line = csv.reader(stream, delimiter=separator, skipinitialspace=True), 1
-    for fields in reader:
-        yield line, [part.strip() for part in fields]
-        line = reader.line_num + 1  # a quoted field may go over several lines
+        return (split(line, separator) for line in stream)
+    return csv.reader(stream, delimiter=separator, skipinitialspace=True)
 
 
 def _undecodable(where: str, encoding: str) -> int:

@@ -11,6 +11,7 @@ from .._errors import DataError, SettingError
 SEPARATORS = {"::": "'::'", "\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}  # as tried
 WORDS = {"tab": "\t", "comma": ",", "semicolon": ";", "bar": "|", "blank": " ", "space": " ", "colons": "::"}
 COMMENTS = ("#", "%")
+ENOUGH = 200  # lines to guess from
 ROLES = ("row", "col", "value", "weight")
 SAID = {"row": "row", "col": "column", "value": "value", "weight": "weight"}
 KNOWN = {
@@ -96,6 +97,7 @@ def guess(lines: Sequence[str], how: Reading, where: str) -> Style:
     comment = next((line[0] for line in lines if line.strip()), "")
     comment = comment if comment in COMMENTS else ""
     kept = [(k, line) for k, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))]
+    kept = kept[:ENOUGH]
     if not kept:
         raise DataError(f"{where} is empty; give it lines of a row, a column and a value.")
     separator = _given_separator(how.separator) or _likeliest_separator([line for _, line in kept], len(how.roles))
@@ -207,7 +209,8 @@ def _asked(given: str | int | None, role: str, names: Sequence[str] | None, n_fi
 
 
 def _refuse_narrow(how: Reading, n_fields: int, where: str) -> None:
-    wanted = "a row and a column" if how.pairs else "a row, a column and a value"
+    *most, last = (f"a {SAID[role]}" for role in how.roles)
+    wanted = f"{', '.join(most)} and {last}"
     columns = "one column" if n_fields == 1 else f"{n_fields} columns"
     raise DataError(
         f"{where}, line 1: found {columns} where {wanted} are needed; "

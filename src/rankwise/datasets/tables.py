@@ -70,10 +70,10 @@ class Table:
                 labels=names,
             )
         except DataError:
-            self._refuse_repeats(duplicates)
+            self.refuse_repeats(duplicates)
             raise
 
-    def _refuse_repeats(self, duplicates: str) -> None:
+    def refuse_repeats(self, duplicates: str) -> None:
         """Raise, naming the lines, if the trouble is a pair that comes more than once."""
         keys = self.rows.codes * self.cols.names.size + self.cols.codes
         order = np.argsort(keys, kind="stable")
@@ -94,8 +94,8 @@ def read_table(path: AnyPath, how: Reading | None = None) -> Table:
     """Read a file of entries; what is not said in `how` is guessed, and told in the table's notes.
 
     Text may be separated by commas, tabs, semicolons, bars, ``::`` or blanks, with or without a header, plain or packed
-    (.gz, .bz2, .xz, or inside a zip archive). Parquet needs the extra ``io``. Files with whole numbers for labels are
-    read at 10 million lines in a few seconds; others take about ten times as long.
+    (.gz, .bz2, .xz, or inside a zip archive). Parquet needs the extra ``io``. Text is read fastest where the labels are
+    whole numbers. Labels are whole numbers if all of them are written as such, without leading zeros; else text.
     """
     how, where = how or Reading(), os.fspath(path)
     with readable(path), opened(path) as stream:

@@ -14,13 +14,14 @@ from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel, Residuals, Seen, Targets, save
+from ..model import LowRankModel, Residuals, Seen, Targets, save, summary_html
 from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations, is_frame
 from ..selection import choose_rank
-from ..solvers import Record, Result, fit_offsets, solve
+from ..solvers import Record, Result, fit_offsets, get, solve
 from .calibration import calibrated, set_aside
+from .progress import Aim, watched
 from .serving import Serving
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
@@ -42,6 +43,7 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     time_limit: float | None
     dtype: Any
     n_jobs: int | None
+    verbose: Any
     random_state: Any
 
     def fit(
@@ -100,6 +102,9 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
+        grows = get(solver).grows
+        aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
+        scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(
             self._objective(observations), solver, rank=rank, random_state=seed, start=start, **limits, **scoring
         )
@@ -188,6 +193,12 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
 
+    def _html_repr(self) -> str:
+        """What a notebook shows: a summary once fitted, scikit-learn's diagram before."""
+        if not hasattr(self, "model_"):
+            return str(super()._html_repr())
+        return summary_html(self.model_, type(self).__name__)
+
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn may give: sparse matrices, and NaN."""
         tags = super().__sklearn_tags__()
@@ -216,7 +227,9 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _changed(self) -> list[tuple[str, Any]]:
         """Parameters that differ from their defaults."""
         usual = type(self)().get_params()
-        return [(name, value) for name, value in self.get_params().items() if value is not usual[name]]
+        return [
+            (name, value) for name, value in self.get_params().items() if name != "verbose" and value is not usual[name]
+        ]
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""

@@ -69,6 +69,8 @@ class MatrixCompletion(LowRankEstimator):
         more fits are then tried, by quantiles; `calibrate` can be told not to.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the start; None means 0, so that fits repeat.
+    verbose : {0, 1}, default=0
+        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
 
     Attributes
     ----------
@@ -114,6 +116,7 @@ class MatrixCompletion(LowRankEstimator):
         n_jobs: int | None = None,
         calibration: float = 0.0,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.rank = rank
@@ -133,6 +136,7 @@ class MatrixCompletion(LowRankEstimator):
         self.n_jobs = n_jobs
         self.calibration = calibration
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """The named method, sweeps, or a pursuit with the asked refinement."""

@@ -22,7 +22,9 @@ class Pairs(MatrixCompletion):
         rows, cols = as_pairs(X)
         if rows.size != targets.size:
             raise DataError(f"There are {rows.size} pairs but {targets.size} values; give one for each pair.")
-        weights = np.ones(rows.size) if sample_weight is None else sample_weight
+        weights = np.ones(rows.size) if sample_weight is None else np.asarray(sample_weight)
+        if weights.shape == rows.shape and weights.any():  # what weighs nothing is as good as not there
+            rows, cols, targets, weights = (part[weights != 0] for part in (rows, cols, targets, weights))
         observations = Observations.from_labels(rows, cols, targets, weights=weights, duplicates="mean")
         self._learn(self._settled(observations))
         validate_data(self, X, skip_check_array=True)  # number and names of the columns
@@ -33,7 +35,7 @@ class Pairs(MatrixCompletion):
 
     def _predict_pairs(self, X: Any, scale: str) -> NDArray[np.float64]:
         model = self._fitted()
-        if np.ndim(X) == 2:
+        if len(getattr(X, "shape", ())) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
         rows, cols = as_pairs(X)
         found: NDArray[np.float64] = model.predict_entries(rows, cols, scale=scale, unknown="offset")
@@ -94,6 +96,12 @@ class PairRegressor(RegressorMixin, Pairs):
         """
         return self._predict_pairs(X, "response")
 
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn's checks that a label that comes once, as in their data, predicts little."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
 
 class SignedLinkPredictor(ClassifierMixin, Pairs):
     """Which of two classes a (row, column) pair is of, such as trust or distrust between two people.
@@ -130,6 +138,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.rank = rank
         self.refine = refine
@@ -142,6 +151,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "SignedLinkPredictor":  # type: ignore[override]
         """Learn from pairs and their classes.
@@ -205,6 +215,8 @@ def _signs(y: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
     if y is None:
         raise DataError("SignedLinkPredictor requires y to be passed, but the target y is None.")
     found = column_or_1d(np.asarray(y), warn=True)
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise DataError("Input y contains infinity or NaN; leave out pairs whose class is unknown.")
     check_classification_targets(found)
     classes, place = np.unique(found, return_inverse=True)
     if classes.size > 2:

@@ -10,8 +10,10 @@ GROUP = 32  # scores looked at together
 
 
 @jit
-def best_columns(left, right, indptr, indices, places, scores, columns, counts):
-    """Best columns j of every row i by ``left[i] @ right[j]``, best first, ties to the lower j.
+def best_columns(left, right, base, shift, indptr, indices, places, scores, columns, counts):
+    """Best columns j of every row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first, ties to the lower j.
+
+    Columns of `right` beyond those of `left` are not used.
 
     The columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in rising order, are left out; a place of -1 is none.
     Writes into `scores` and `columns`, as wide as the number wanted, and into `counts` how many were found.
@@ -26,7 +28,9 @@ def best_columns(left, right, indptr, indices, places, scores, columns, counts):
             for c in range(rank):
                 block[c, j] = right[start + j, c]
         for i in range(n_rows):
-            products(left[i], block, found)
+            for j in range(width):
+                found[j] = base[i] + shift[start + j]
+            add_products(left[i], block, found)
             following[i] = leave_out(indices, following[i], indptr[i + 1], places, start, width, found)
             counts[i] = keep_best(found, width, start, scores[i], columns[i], counts[i])
     for i in range(n_rows):
@@ -34,9 +38,8 @@ def best_columns(left, right, indptr, indices, places, scores, columns, counts):
 
 
 @jit
-def products(left, block, found):
-    """``found = left @ block``, four terms in one pass over `found`; the same additions for every column."""
-    found[:] = 0.0
+def add_products(left, block, found):
+    """``found += left @ block``, four terms in one pass over `found`; the same additions for every column."""
     whole = left.size // 4 * 4
     for c in range(0, whole, 4):
         x0, x1, x2, x3 = float64(left[c]), float64(left[c + 1]), float64(left[c + 2]), float64(left[c + 3])

@@ -8,6 +8,7 @@ from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 from .residuals import Residuals
+from .summary import summary_html
 from .targets import Targets
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "load",
     "predict",
     "save",
+    "summary_html",
 ]

@@ -1,4 +1,4 @@
-"""Model files: one zip of plain arrays, no pickle, written whole or not at all."""
+"""Model files: one zip of plain arrays with a checksum, no pickle, written whole or not at all; docs/model-files.md."""
 
 import json
 import os
@@ -20,9 +20,11 @@ from .intervals import from_arrays, to_arrays
 from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
+from .seal import seal, sealed
 from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3
+SEALED = 3  # the first format with a checksum
 ABOUT = ("link", "chosen", "only_by")
 OFFSETS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
@@ -70,8 +72,9 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             np.savez(file, allow_pickle=False, **arrays)
+            seal(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -84,8 +87,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
 def load(path: str | os.PathLike[str]) -> LowRankModel:
     """Read a model file. Never runs code from it."""
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with open(path, "rb") as handle:
+            sound = sealed(handle)
+            with np.load(handle, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop("about").tobytes())
         version = int(about["version"]) if about["format"] == FORMAT else None
     except FileNotFoundError:
@@ -98,6 +103,8 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
         raise ModelFileError(
             f"{os.fspath(path)} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
         )
+    if sound is False or (sound is None and version >= SEALED):
+        raise ModelFileError(f"{os.fspath(path)} is damaged: its checksum does not hold.")
     return _checked(arrays, about, os.fspath(path))
 
 

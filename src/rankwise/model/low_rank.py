@@ -21,6 +21,7 @@ from .intervals import Calibration, refuse_signs
 from .learned import Learned
 from .posterior import Posterior
 from .residuals import Residuals, entries_of, most_unlikely
+from .summary import summary_html
 from .targets import Targets
 
 SCALES = ("link", "response")
@@ -266,8 +267,7 @@ class LowRankModel:
         wanted = find(rows, self.row_labels, self.shape[0], "row")
         among = None if only is None else np.unique(find(only, self.col_labels, self.shape[1], "column"))
         excluded = self._seen_in(wanted) if exclude_seen else ranking.none_excluded(wanted.size)
-        left, right = self._sides(wanted, rank)
-        best = ranking.best_columns(left, right, ranking.check_count(n), excluded, among, n_jobs)
+        best = ranking.best_columns(self._sides(wanted, rank), ranking.check_count(n), excluded, among, n_jobs)
         return ranking.named(best, self.col_labels, rows)
 
     def similar(
@@ -301,18 +301,18 @@ class LowRankModel:
         wanted = find(labels, names, size, axis.removesuffix("s"))
         themselves = ranking.Excluded(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
         vectors = ranking.directions(theta, near, far)
-        best = ranking.best_columns(vectors[wanted], vectors, ranking.check_count(n), themselves, n_jobs=n_jobs)
+        sides = ranking.Sides(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(size))
+        best = ranking.best_columns(sides, ranking.check_count(n), themselves, n_jobs=n_jobs)
         return ranking.named(best, names, labels)
 
-    def _sides(self, rows: NDArray[np.int64], rank: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Two matrices whose product is the predictions of these rows, offsets included."""
-        theta = self.coefficients(rank)
-        left, right = self.U[rows, : theta.size] * theta, self.V[:, : theta.size]
-        if self.offsets is None:
-            return left, right
-        base = self.offsets.constant + self.offsets.rows[rows].astype(np.float64)
-        ones = np.ones(rows.size), np.ones(self.shape[1], right.dtype)
-        return np.column_stack((left, ones[0], base)), np.column_stack((right, self.offsets.cols, ones[1]))
+    def _sides(self, rows: NDArray[np.int64], rank: int | None) -> ranking.Sides:
+        """What the predictions of these rows are made of."""
+        theta, offsets = self.coefficients(rank), self.offsets
+        left = self.U[rows, : theta.size] * theta
+        if offsets is None:
+            return ranking.Sides(left, self.V, np.zeros(rows.size), np.zeros(self.shape[1]))
+        base = offsets.constant + offsets.rows[rows].astype(np.float64)
+        return ranking.Sides(left, self.V, base, offsets.cols.astype(np.float64))
 
     def _seen_in(self, rows: NDArray[np.int64]) -> ranking.Excluded:
         if self.seen is None:
@@ -432,6 +432,10 @@ class LowRankModel:
         if self.only_by is not None and rank != self.longest:
             raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")
         return int(rank)
+
+    def _repr_html_(self) -> str:
+        """A small summary for notebooks."""
+        return summary_html(self)
 
     def __repr__(self) -> str:
         """Sizes, at a glance."""

@@ -23,6 +23,15 @@ class Best(NamedTuple):
     counts: NDArray[np.int64]
 
 
+class Sides(NamedTuple):
+    """Scores ``left[i] @ right[j] + base[i] + shift[j]``; columns of `right` beyond those of `left` are not used."""
+
+    left: Array
+    right: Array
+    base: NDArray[np.float64]
+    shift: NDArray[np.float64]
+
+
 class Excluded(NamedTuple):
     """Columns to leave out, row by row, in rising order: those of row i are ``indices[indptr[i]:indptr[i + 1]]``."""
 
@@ -30,18 +39,16 @@ class Excluded(NamedTuple):
     indices: NDArray[np.uint32]
 
 
-def best_columns(
-    left: Array, right: Array, n: int, excluded: Excluded, among: Array | None = None, n_jobs: Any = None
-) -> Best:
-    """The n best columns j of every row i by ``left[i] @ right[j]``; ties go to the lower column.
+def best_columns(sides: Sides, n: int, excluded: Excluded, among: Array | None = None, n_jobs: Any = None) -> Best:
+    """The n best columns of every row by their scores; ties go to the lower column.
 
     Costs O(n_rows n_columns rank); scores are made and dropped a few at a time. The same on any number of threads,
     and the same for a row whatever other rows are asked for with it.
 
     Parameters
     ----------
-    left : ndarray of shape (n_rows, rank)
-    right : ndarray of shape (n_columns, rank)
+    sides : Sides
+        What the scores are made of.
     n : int
     excluded : Excluded
     among : ndarray of int, optional
@@ -49,9 +56,10 @@ def best_columns(
     n_jobs : int, optional
         Threads; None means all usable cores.
     """
+    left, right, base, shift = sides
     places = np.arange(right.shape[0])
     if among is not None:
-        right, places = right[among], np.full(places.size, -1)
+        right, shift, places = right[among], shift[among], np.full(places.size, -1)
         places[among] = np.arange(among.size)
     n_rows, width = left.shape[0], min(n, right.shape[0])
     best = Best(np.full((n_rows, n), -1), np.full((n_rows, n), -np.inf), np.zeros(n_rows, np.int64))
@@ -61,7 +69,8 @@ def best_columns(
     def rank_rows(first: int) -> None:
         part, ends = slice(first, first + BLOCK), slice(first, first + BLOCK + 1)
         excluding = excluded.indptr[ends], excluded.indices, places
-        top.best_columns(left[part], right, *excluding, scores[part], columns[part], best.counts[part])
+        found = scores[part], columns[part], best.counts[part]
+        top.best_columns(left[part], right, base[part], shift, *excluding, *found)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
