@@ -16,6 +16,7 @@ _HOMES = {
     "MissingExtraError": "_errors",
     "ModelFileError": "_errors",
     "NotFittedError": "_errors",
+    "LowRankImputer": "estimators",
     "LowRankModel": "model",
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         RankwiseError,
         SettingError,
     )
-    from .estimators import MatrixCompletion, RobustFactorization
+    from .estimators import LowRankImputer, MatrixCompletion, RobustFactorization
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
@@ -70,6 +71,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DataError",
     "LossError",
+    "LowRankImputer",
     "LowRankModel",
     "MatrixCompletion",
     "MissingExtraError",

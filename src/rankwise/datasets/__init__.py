@@ -5,10 +5,12 @@ from .movielens import read_movielens
 from .signed import paper_filter, read_signed_network
 from .sources import SOURCES, VARIABLE, Source, find, folders, get, load
 from .synthetic import Planted, corrupted, counts, ratings, signed_network
+from .tables import MixedTable, mixed_table
 
 __all__ = [
     "SOURCES",
     "VARIABLE",
+    "MixedTable",
     "Planted",
     "Source",
     "corrupted",
@@ -19,6 +21,7 @@ __all__ = [
     "folders",
     "get",
     "load",
+    "mixed_table",
     "paper_filter",
     "ratings",
     "read_movielens",

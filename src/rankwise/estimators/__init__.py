@@ -1,6 +1,7 @@
 """Estimators in the manner of scikit-learn: validate, build, solve, store."""
 
 from .completion import MatrixCompletion
+from .imputer import LowRankImputer
 from .robust import RobustFactorization
 
-__all__ = ["MatrixCompletion", "RobustFactorization"]
+__all__ = ["LowRankImputer", "MatrixCompletion", "RobustFactorization"]

@@ -1,6 +1,7 @@
 """Losses of ordered levels, compared with the thresholds between them."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class _Levels(Loss):
         found = tuple(k + 0.5 for k in range(self.levels - 1)) if self.thresholds is None else tuple(self.thresholds)
         if len(found) != self.levels - 1 or not all(is_number(each) and np.isfinite(each) for each in found):
             raise LossError(f"{name} with {self.levels} levels needs {self.levels - 1} finite thresholds, got {found}.")
-        if not all(low < high for low, high in zip(found, found[1:], strict=False)):
+        if not all(low < high for low, high in pairwise(found)):
             raise LossError(f"{name} needs thresholds that rise, got {found}.")
         object.__setattr__(self, "thresholds", tuple(map(float, found)))
         object.__setattr__(self, "domain", f"whole numbers from 0 to {self.levels - 1}")

@@ -1,0 +1,188 @@
+"""`LowRankImputer`: fills the missing cells of a table whose columns may be of different kinds."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from .._checks import is_whole
+from .._errors import DataError, NotFittedError, SettingError
+from ..objectives import Problem
+from ..solvers import BayesSweeps, Result, solve
+from .base import as_seed
+from .frames import Cells, as_table, filled, read
+from .tables import Table
+
+Array = NDArray[Any]
+CAP = 15  # components of rank="auto"; those that the table does not support fade out
+ROUNDS = 3  # fits, each with the noise that the one before left in every column
+
+
+class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Fill the missing cells of a table from a low-rank model with a loss per column.
+
+    Each column has the loss of its kind: real numbers Huber's, booleans logistic, ordered categories the proportional
+    odds, other categories and text one logistic loss for each category, counts Poisson's. All rows share a few hidden
+    factors, learned with their uncertainty; how many are needed, how noisy each column is, and its best constant are
+    learned too. A row of which nothing is known gets the columns' best constants.
+
+    Parameters
+    ----------
+    columns : "auto", str, Loss, list or dict, default="auto"
+        The kind of every column: "huber", "square", "l1", "quantile", "poisson", "logistic" (two values), "ordinal",
+        "ordinal-hinge", "proportional-odds", "category", a loss for numbers such as ``rankwise.losses.Huber(1.0)``, or
+        "auto": by the column's type. A list has one for each column, a dict some by name (by number for arrays). By
+        type: real numbers are "huber", booleans "logistic", ordered categories "proportional-odds", other categories
+        and text "category"; integers are counts, "poisson", unless one is negative, else "huber".
+    rank : int or "auto", default="auto"
+        Largest number of factors; "auto" is 15, of which those that the table does not support fade out.
+    keep_empty_features : bool, default=False
+        Whether columns without any value at `fit` are kept, filled with 0, False or the first category, or left out,
+        as in scikit-learn's imputers.
+    max_iter : int, default=50
+        Sweeps of each of the three fits.
+    tol : float, default=1e-5
+        Stop a fit when a sweep changes the value by less than this share of it.
+    n_jobs : int, optional
+        Threads; None means all usable cores. Results do not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the start; None means 0, so that fits repeat.
+
+    Attributes
+    ----------
+    table_ : Table
+        Names and kinds of the columns, and how each becomes columns of a matrix.
+    model_ : LowRankModel or None
+        Of that matrix; None if no column has two different values.
+    scales_ : ndarray
+        Weight of the loss of each of the matrix' columns: one over the noise of numbers.
+    n_iter_ : int
+        Sweeps of the last fit.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        If the table has names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0], [4.0, 8.0]])
+    >>> LowRankImputer().fit_transform(X).shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        columns: Any = "auto",
+        *,
+        rank: int | str = "auto",
+        keep_empty_features: bool = False,
+        max_iter: int = 50,
+        tol: float = 1e-5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.columns = columns
+        self.rank = rank
+        self.keep_empty_features = keep_empty_features
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "LowRankImputer":
+        """Learn from the cells that have a value.
+
+        Parameters
+        ----------
+        X : pandas or polars DataFrame, or array of shape (n_rows, n_columns)
+            Missing cells are NaN, None, NA or null.
+        y : ignored
+        """
+        if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):  # type: ignore[operator]
+            raise SettingError(f"`rank` must be an integer of at least 1 or 'auto', got {self.rank!r}.")
+        _, cells = self._read(X, reset=True)
+        self.table_ = Table.learn(cells, self.columns)
+        targets, n_rows = self.table_.targets(cells), cells[0].values.size
+        predicted = variances = np.zeros((n_rows, self.table_.width))
+        self.model_, self.n_iter_ = None, 0
+        for _ in range(ROUNDS):
+            self.scales_ = self.table_.scales(targets, predicted, variances)
+            result = self._solve(targets, n_rows)
+            if result is None:
+                break
+            self.model_, self.n_iter_ = result.model, len(result.history)
+            predicted, variances = result.model.to_dense(), _variances(result.model)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Fill the missing cells of a table with the same columns; observed cells stay as they are.
+
+        Every row is solved for given the columns, as in the fit, whether it was there or is new.
+
+        Returns
+        -------
+        A table of the same type, with the same column types, categories and index.
+        """
+        if not hasattr(self, "table_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+        table, cells = self._read(X, reset=False)
+        values = self.table_.values(self._predict(cells))
+        return filled(table, dict(enumerate(values)), cells, self._kept())
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns that `transform` returns."""
+        names = super().get_feature_names_out(input_features)
+        return np.asarray(names)[self._kept()]
+
+    def _solve(self, targets: list[tuple[Array, Array]], n_rows: int) -> Result | None:
+        observations, loss = self.table_.problem(targets, self.scales_, n_rows)
+        if observations is None or loss is None:
+            return None
+        problem = Problem(observations, loss, dtype=np.float64, n_jobs=self.n_jobs)
+        rank: Any = CAP if self.rank == "auto" else self.rank
+        return solve(
+            problem,
+            BayesSweeps("columns", pattern_prior=False),
+            rank=rank,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=as_seed(self.random_state),
+        )
+
+    def _predict(self, cells: list[Cells]) -> Array:
+        """Predictions at all cells, columns of the matrix."""
+        n_rows, width = cells[0].values.size, self.table_.width
+        observations, loss = self.table_.problem(self.table_.targets(cells), self.scales_, n_rows)
+        if self.model_ is None:
+            return np.zeros((n_rows, width))
+        nothing = np.full((n_rows, width), np.nan)
+        new = nothing if observations is None else observations
+        return np.asarray(self.model_.fold_in(new, loss=loss, n_jobs=self.n_jobs).to_dense())
+
+    def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
+        """The table, checked, and its columns."""
+        table = as_table(X)
+        try:
+            validate_data(self, X if hasattr(X, "columns") else table, reset=reset, skip_check_array=True)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        return table, read(table)
+
+    def _kept(self) -> list[int]:
+        """Columns that `transform` returns."""
+        left_out = () if self.keep_empty_features else self.table_.empty
+        return [j for j in range(len(self.table_.columns)) if j not in left_out]
+
+    def __sklearn_tags__(self) -> Any:
+        """Missing cells and text are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _variances(model: Any) -> Array:
+    rows, cols = np.indices(model.shape)
+    return np.asarray(model.posterior.variance_at(rows.ravel(), cols.ravel()).reshape(model.shape))
