@@ -112,11 +112,10 @@ def _from_polars(series: Any) -> Cells:
     kind = type(dtype).__name__ if not isinstance(dtype, type) else dtype.__name__
     if kind in ("Enum", "Categorical"):
         values = np.array(series.to_list(), object)
-        seen = (
-            tuple(dtype.categories) if kind == "Enum" else tuple(sorted({each for each in values if each is not None}))
-        )
-        return Cells(name, values, _is_missing(values), "ordered" if kind == "Enum" else "category", seen)
-    if dtype.is_numeric() and kind != "Decimal" or kind == "Boolean":
+        if kind == "Enum":
+            return Cells(name, values, _is_missing(values), "ordered", tuple(dtype.categories))
+        return Cells(name, values, _is_missing(values), "category")
+    if kind == "Boolean" or (dtype.is_numeric() and kind != "Decimal"):
         letter = "b" if kind == "Boolean" else "f" if dtype.is_float() else "i"
         found = np.array([np.nan if each is None else each for each in series.to_list()], np.float64)
         return _numbers(name, found, letter)
