@@ -16,6 +16,7 @@ _HOMES = {
     "MissingExtraError": "_errors",
     "ModelFileError": "_errors",
     "NotFittedError": "_errors",
+    "LowRankImputer": "estimators",
     "LowRankModel": "model",
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
         RankwiseError,
         SettingError,
     )
-    from .estimators import MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
+    from .estimators import LowRankImputer, MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
@@ -74,6 +75,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DataError",
     "LossError",
+    "LowRankImputer",
     "LowRankModel",
     "MatrixCompletion",
     "MissingExtraError",

@@ -1,6 +1,7 @@
 """Data: published sets by name, readers of their formats, and generators that know the truth."""
 
 from .download import download, fetch
+from .mixed import MixedTable, mixed_table
 from .movielens import read_movielens
 from .sides import Side
 from .signed import paper_filter, read_signed_network
@@ -12,6 +13,7 @@ from .tables import Table, read_file, read_table
 __all__ = [
     "SOURCES",
     "VARIABLE",
+    "MixedTable",
     "Planted",
     "Reading",
     "Side",
@@ -25,6 +27,7 @@ __all__ = [
     "folders",
     "get",
     "load",
+    "mixed_table",
     "paper_filter",
     "ratings",
     "read_file",
