@@ -28,7 +28,7 @@ from rankwise import (
 from rankwise.kernels.rows import Task
 from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
 from rankwise.model import save
-from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
+from rankwise.solvers import AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 
 ROOT = Path(__file__).resolve().parents[1]
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -136,7 +136,7 @@ def test_a_pursuit_with_offsets_solves_for_those_of_the_new_rows():
     np.testing.assert_array_equal(found.offsets.cols, estimator.offsets_.cols)
 
 
-MODELS = [BayesSweeps(), BayesSweeps("none"), FactorSweeps(), GreedyPursuit(), NonsmoothPursuit()]
+MODELS = [BayesSweeps(), BayesSweeps("none"), FactorSweeps(), GreedyPursuit(), NonsmoothPursuit(), AltMin(max_iter=5)]
 every_model = pytest.mark.parametrize("solver", MODELS, ids=lambda solver: repr(solver)[:30])
 
 
