@@ -1,7 +1,6 @@
 """What the estimators share: build the objective, solve, store, predict."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +15,9 @@ from .._errors import NotFittedError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, save, summary_html
 from ..objectives import Objective, Problem, Ridged
-from ..observations import Observations, is_frame
+from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Record, Result, fit_offsets, get, solve
+from ..solvers import Result, fit_offsets, get, solve
 from .progress import Aim, watched
 from .serving import Serving
 
@@ -44,49 +43,9 @@ class LowRankEstimator(Serving, BaseEstimator):
     verbose: Any
     random_state: Any
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        row: Any = None,
-        col: Any = None,
-        value: Any = None,
-        weight: Any = None,
-        held_out: Any = None,
-        callback: Callable[[Record], bool | None] | None = None,
-    ) -> Any:
-        """Learn from the observed entries.
-
-        Parameters
-        ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
-            Stored entries of a sparse matrix are observed, explicit zeros included. A data frame of pandas, polars or
-            pyarrow is long, one line per entry, if `col` and `value` are given; else it is the matrix itself with
-            missing values at unknown entries, and its index and columns become labels.
-        y : ignored
-        row, col, value : name of a column, optional
-            Of a long data frame: where the row labels, the column labels and the observed values are.
-        weight : name of a column, optional
-            Of a long data frame: weight of each entry's loss.
-        held_out : same as X, optional
-            Entries to score after each step, by the mean loss, see `history_`; the clock stands still meanwhile.
-            They are matched to X by label; entries of rows and columns that X does not have are not scored.
-        callback : callable, optional
-            Called with each step's `Record`; stops the fit if it returns true.
-        """
-        names = {"row": row, "col": col, "value": value, "weight": weight}
-        observations = Observations.from_any(X, **names)
-        if held_out is not None:
-            names = names if is_frame(held_out) else {}
-            held_out = Observations.from_any(held_out, **names).aligned(observations)
-        self._learn(observations, held_out=held_out, callback=callback)
-        if is_frame(X) and col is None and observations.col_labels is not None:
-            self.feature_names_in_ = observations.col_labels.astype(object)
-        return self
-
     def _learn(self, observations: Observations, **scoring: Any) -> None:
         """Solve and store."""
+        scoring["start"] = self._start()
         for name in ("path_", "feature_names_in_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         seed = as_seed(self.random_state)
@@ -121,6 +80,10 @@ class LowRankEstimator(Serving, BaseEstimator):
             rows, cols, rank=rank, scale=scale, return_std=return_std, unknown=unknown
         )
 
+    def fold_in(self, new: Any, *, axis: str = "rows") -> LowRankModel:
+        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
+        return self._fitted().fold_in(new, axis=axis, n_jobs=self.n_jobs)
+
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
@@ -130,12 +93,6 @@ class LowRankEstimator(Serving, BaseEstimator):
         if not hasattr(self, "model_"):
             return str(super()._html_repr())
         return summary_html(self.model_, type(self).__name__)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn may give: sparse matrices, and NaN."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
 
     def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
         """How the model was learned, in plain values that fit into its file."""
@@ -194,6 +151,10 @@ class LowRankEstimator(Serving, BaseEstimator):
         choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)
         self.path_ = choice
         return choice.best
+
+    def _start(self) -> LowRankModel | None:
+        """The model to go on from, if there is one and `warm_start` asks for it."""
+        return self.__dict__.get("model_") if getattr(self, "warm_start", False) else None
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):

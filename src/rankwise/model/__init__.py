@@ -3,12 +3,15 @@
 from ..engines import Offsets
 from .factors import Factors, as_terms
 from .files import load, save
+from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel, Seen, predict
 from .posterior import Posterior
 from .summary import summary_html
 
 __all__ = [
     "Factors",
+    "Learned",
+    "LearnedSide",
     "LowRankModel",
     "Offsets",
     "Posterior",

@@ -74,8 +74,10 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
     return np.where(unknown, -1, order[place])
 
 
-def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns; an error names the first that is unknown."""
+def find(
+    wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str, cure: str | None = None
+) -> NDArray[np.int64]:
+    """Numbers of the wanted rows or columns; an error names the first that is unknown, and `cure` says what to do."""
     found = lookup(wanted, labels, size, which)
     unknown = found < 0
     if unknown.any():
@@ -85,6 +87,7 @@ def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) 
         first = first.item() if isinstance(first, np.generic) else first
         raise DataError(
             f"{int(unknown.sum())} {which} labels are unknown to the model (first: {first!r}); "
-            f"only {which}s that were given to `fit` can be predicted."
+            + (cure or f"only {which}s that were given to `fit` can be predicted")
+            + "."
         )
     return found
