@@ -13,11 +13,13 @@ from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel, save, summary_html
+from ..model import LowRankModel, Residuals, Seen, Targets, save, summary_html
+from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
 from ..solvers import Result, fit_offsets, get, solve
+from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving
 
@@ -43,12 +45,15 @@ class LowRankEstimator(Serving, BaseEstimator):
     verbose: Any
     random_state: Any
 
-    def _learn(self, observations: Observations, **scoring: Any) -> None:
+    def _learn(self, given: Observations, **scoring: Any) -> None:
         """Solve and store."""
-        scoring["start"] = self._start()
+        seed, scoring["start"] = as_seed(self.random_state), self._start()
+        observations, set_apart = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        if set_apart is not None:
+            loss = losses.get(loss_for(self.loss, given))
+            refuse_signs(loss, loss.link)
         for name in ("path_", "feature_names_in_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        seed = as_seed(self.random_state)
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
@@ -60,10 +65,15 @@ class LowRankEstimator(Serving, BaseEstimator):
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
         self.history_, self.status_ = result.history, result.status
-        self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
+        targets = Targets.of(result.model, observations)
+        self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
         self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
+        self.observations_ = observations
+        if set_apart is not None:
+            self.calibrate(set_apart)
+            self.model_ = replace(self.model_, seen=Seen(given.indptr, given.indices))
 
     def predict_entries(
         self,
@@ -73,16 +83,62 @@ class LowRankEstimator(Serving, BaseEstimator):
         rank: int | None = None,
         scale: str = "link",
         return_std: bool = False,
+        decode: str | None = None,
         unknown: str = "error",
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(
-            rows, cols, rank=rank, scale=scale, return_std=return_std, unknown=unknown
-        )
+        wishes: dict[str, Any] = {"scale": scale, "return_std": return_std, "decode": decode, "unknown": unknown}
+        return self._fitted().predict_entries(rows, cols, rank=rank, **wishes)
 
     def fold_in(self, new: Any, *, axis: str = "rows") -> LowRankModel:
         """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
         return self._fitted().fold_in(new, axis=axis, n_jobs=self.n_jobs)
+
+    def predict_interval(
+        self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
+    ) -> tuple[Any, Any]:
+        """Ends between which a new observation falls with this chance; see `LowRankModel.predict_interval`."""
+        return self._fitted().predict_interval(rows, cols, coverage=coverage, clip=clip)
+
+    def calibrate(self, held_out: Any, *, coverage: float = 0.8, by: str = "auto") -> Any:
+        """Make `predict_interval` possible, with entries that `fit` has not seen.
+
+        Widths come from the learned variances and the noise of every row and column, or from two fits by the quantile
+        loss, whichever has the better interval score at `coverage`. They are then stretched so that they cover the
+        held-out entries as often as is asked for (split conformal prediction), which holds at any coverage.
+
+        Parameters
+        ----------
+        held_out : as in `fit`
+            A thousand entries or more; with n of them, the coverage is right to about ``0.5 / sqrt(n)``.
+        coverage : float, default=0.8
+            What the quantile fits aim at and the two ways are compared by.
+        by : {"auto", "variances", "quantiles"}, default="auto"
+            "variances" needs no further fit, the others two.
+        """
+        self._fitted()
+        self.model_ = calibrated(self, held_out, self.__dict__.get("observations_"), coverage, by)
+        return self
+
+    def residuals(self, n: int = 20, X: Any = None) -> Residuals:
+        """The `n` observed entries that the model finds most unlikely: those of the largest loss, the largest first.
+
+        A robust loss ("huber", the default, or "l1") is not drawn towards wrong entries, so that they stand out.
+
+        Parameters
+        ----------
+        n : int, default=20
+        X : as in `fit`, optional
+            Entries to look at; by default those of the last `fit`, which are not kept by pickles and files.
+        """
+        model = self._fitted()
+        if X is None and "observations_" not in self.__dict__:
+            raise SettingError("The entries of the fit are not kept in a pickle; give them as `residuals(n, X=...)`.")
+        return model.residuals(self.observations_ if X is None else X, n)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the observed entries."""
+        return {name: part for name, part in super().__getstate__().items() if name != "observations_"}
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""

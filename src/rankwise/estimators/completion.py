@@ -39,6 +39,7 @@ class Completion(LowRankEstimator):
         warm_start: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
+        calibration: float = 0.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -58,6 +59,7 @@ class Completion(LowRankEstimator):
         self.warm_start = warm_start
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
 
@@ -192,6 +194,9 @@ class MatrixCompletion(MatrixEstimator, Completion):
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
+    calibration : float, default=0
+        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1. Two
+        more fits are then tried, by quantiles; `calibrate` can be told not to.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the start; None means 0, so that fits repeat.
     verbose : {0, 1}, default=0
@@ -209,6 +214,9 @@ class MatrixCompletion(MatrixEstimator, Completion):
         One record per step: rank reached, value, sigma, times.
     status_ : Status
         Why the fit stopped.
+    observations_ : Observations
+        The entries that were learned from, for `residuals` and `calibrate`; the same object, not a copy, if
+        Observations were given. Not kept in a pickle.
     n_features_in_ : int
         Number of columns.
     n_iter_ : int

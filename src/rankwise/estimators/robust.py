@@ -33,12 +33,12 @@ class RobustFactorization(MatrixEstimator):
         The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
     shrinkage : float, default=0.7
         Share of the best step that is taken.
-    oracle, tol, time_limit, dtype, n_jobs, random_state, verbose
+    oracle, tol, time_limit, dtype, n_jobs, calibration, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
     ----------
-    model_, theta_, U_, V_, offsets_, path_, history_, status_, n_features_in_
+    model_, theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_
         As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
     """
 
@@ -56,6 +56,7 @@ class RobustFactorization(MatrixEstimator):
         time_limit: float | None = None,
         dtype: Any = "float32",
         n_jobs: int | None = None,
+        calibration: float = 0.0,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -70,6 +71,7 @@ class RobustFactorization(MatrixEstimator):
         self.time_limit = time_limit
         self.dtype = dtype
         self.n_jobs = n_jobs
+        self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
 

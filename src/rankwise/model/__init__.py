@@ -1,21 +1,27 @@
 """The learned matrix: factors, the coefficients of every rank, prediction, files."""
 
 from ..engines import Offsets
-from .factors import Factors, as_terms
+from .decoding import DECODINGS
+from .factors import Factors, as_terms, predict
 from .files import load, save
 from .learned import Learned, LearnedSide
-from .low_rank import LowRankModel, Seen, predict
+from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
+from .residuals import Residuals
 from .summary import summary_html
+from .targets import Targets
 
 __all__ = [
+    "DECODINGS",
     "Factors",
     "Learned",
     "LearnedSide",
     "LowRankModel",
     "Offsets",
     "Posterior",
+    "Residuals",
     "Seen",
+    "Targets",
     "as_terms",
     "load",
     "predict",

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels import pattern
+
 Array = NDArray[Any]
 BLOCK = 8  # columns are added in blocks of this many, so that a factor row is a whole number of SIMD registers
 
@@ -77,3 +79,12 @@ def as_terms(u: Array, v: Array, theta: Array | None = None) -> tuple[Array, Arr
     """Coefficients, left and right columns of ``u diag(theta) v.T``; one term if u and v are vectors."""
     u, v = (side.reshape(side.shape[0], -1) for side in (u, v))
     return np.ones(u.shape[1]) if theta is None else theta, u, v
+
+
+def predict(theta: NDArray[Any], U: NDArray[Any], V: NDArray[Any], rows: Any, cols: Any) -> NDArray[np.float64]:
+    """Entries of ``U diag(theta) V.T``; columns beyond theta's are not used, and do not change a bit."""
+    out = np.zeros(rows.size)
+    rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
+    U, V = (np.ascontiguousarray(side) for side in (U, V))
+    pattern.low_rank_pairs(rows, cols, np.ascontiguousarray(theta), U, V, out)
+    return out

@@ -16,10 +16,12 @@ from .._errors import DataError, LossError, ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
+from .intervals import from_arrays, to_arrays
 from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 from .seal import seal, sealed
+from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3
 SEALED = 3  # the first format with a checksum
@@ -61,6 +63,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= learned
     elif model.posterior is not None:
         arrays |= {f"posterior_{name}": getattr(model.posterior, name) for name in POSTERIOR}
+    if model.targets is not None:
+        arrays |= {f"targets_{name}": part for name, part in model.targets.to_arrays().items()}
+    if model.calibration is not None:
+        arrays |= {f"calibration_{name}": part for name, part in to_arrays(model.calibration).items()}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     if not target.parent.is_dir():
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
@@ -119,6 +125,11 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         parts["loss"], parts["facts"] = losses.from_plain(about.get("loss")), about.get("facts", {})  # from format 3 on
         if "seen_indptr" in parts:
             parts["seen"] = Seen(*(parts.pop(f"seen_{name}") for name in Seen._fields))
+        shape = parts["U"].shape[0], parts["V"].shape[0]
+        for name, read in (("targets", Targets.from_arrays), ("calibration", from_arrays)):
+            found = {key.removeprefix(f"{name}_"): parts.pop(key) for key in list(parts) if key.startswith(f"{name}_")}
+            if found:
+                parts[name] = read(found, shape)
         model = LowRankModel(**parts)
         longest = model.longest
         sound = model.path.shape == (longest, longest) and model.U.shape[1:] == model.V.shape[1:] == (longest,)
