@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
 
 from ..observations import Observations, is_frame
 from ..solvers import Record
@@ -58,6 +60,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRank
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
+        self._fitted()
+        if (isinstance(X, np.ndarray) and X.ndim == 2) or sp.issparse(X) or is_frame(X):
+            validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
         return self.fold_in(X).row_factors()
 
     def __sklearn_tags__(self) -> Any:
