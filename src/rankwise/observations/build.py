@@ -67,7 +67,7 @@ def as_matrix(given: Any) -> NDArray[Any]:
     except ValueError:
         raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
     if found.ndim != 2:
-        raise DataError(f"A two-dimensional array is needed, got shape {found.shape}.")
+        raise DataError(f"A two-dimensional array is needed, got shape {found.shape}. Reshape your data.")
     if found.shape[1] == 0:
         raise DataError(f"The array has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
     if found.dtype.kind == "c":

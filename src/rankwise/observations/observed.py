@@ -199,7 +199,7 @@ class Observations:
             return data
         if sp.issparse(data):
             return cls.from_sparse(data)
-        if isinstance(data, np.ndarray | list | tuple):
+        if isinstance(data, list | tuple) or hasattr(data, "__array__"):
             return cls.from_dense(data)
         raise DataError(
             f"Cannot read observations from {type(data).__name__}: give a SciPy sparse matrix, a NumPy array with NaN "
