@@ -13,6 +13,7 @@ import rankwise as rw
 from rankwise import LowRankModel, MatrixCompletion, Observations
 from rankwise.losses import Hinge, Logistic, Poisson, Square
 from rankwise.model import DECODINGS, Posterior, Targets, save
+from rankwise.model.seal import seal
 from rankwise.model.targets import grid_of
 from rankwise.selection import mean_absolute_error, root_mean_squared_error, split_entries
 
@@ -242,8 +243,9 @@ def test_a_file_whose_targets_are_damaged_is_refused(part, stars, tmp_path):
         arrays = dict(file)
     found = arrays[f"targets_{part}"]
     arrays[f"targets_{part}"] = -found if found.ndim == 0 else found[..., 1:]
-    with (tmp_path / "m.rankwise").open("wb") as file:
+    with (tmp_path / "m.rankwise").open("w+b") as file:
         np.savez(file, **arrays)
+        seal(file)
     with pytest.raises(rw.ModelFileError, match="damaged: its parts do not fit together"):
         rw.load(tmp_path / "m.rankwise")
 
