@@ -529,3 +529,30 @@ def test_cuts_do_not_depend_on_threads():
 def test_small_data_are_one_shard_and_large_data_are_many():
     assert cut_rows(row_starts(np.full(1000, 60)), 100).tolist() == [0, 1000]
     assert cut_rows(row_starts(np.full(200_000, 1000)), 1000).size - 1 > WANTED
+
+
+def test_rows_are_taken_in_the_order_asked_for():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((8, 5)) < 0.5, rng.normal(size=(8, 5)), np.nan)
+    rows, cols = np.nonzero(~np.isnan(dense))
+    labels = [f"r{i}" for i in range(8)]
+    seen = Observations.from_coo(rows, cols, dense[rows, cols], (8, 5), weights=1.0 + rows, labels=(labels, None))
+    for wanted in ([3, 0, 3 + 2], np.arange(8) % 2 == 0, np.arange(7, -1, -1, dtype=np.uint8)):
+        numbers = np.flatnonzero(wanted) if np.asarray(wanted).dtype == bool else np.asarray(wanted)
+        found = seen.take_rows(wanted)
+        assert found.row_labels.tolist() == [labels[i] for i in numbers]
+        again = np.full(found.shape, np.nan)
+        again[found.rows, found.cols] = found.targets
+        np.testing.assert_array_equal(again, dense[numbers])
+        np.testing.assert_array_equal(found.weights, 1.0 + numbers[found.rows])
+    for wrong in ([8], [-1], [0.5], np.ones(7, bool), 3):
+        with pytest.raises(rw.DataError, match="mask or integers from 0 to 7"):
+            seen.take_rows(wrong)
+
+
+def test_weights_add_up():
+    seen = Observations.from_coo([0, 0, 2], [0, 1, 1], [1.0, 2.0, 3.0], (3, 2), weights=[2.0, 0.0, 0.5])
+    assert seen.total_weight == 2.5 and seen.row_weights().tolist() == [2.0, 0.0, 0.5]
+    assert seen.weighted().n_observed == 2 and seen.weighted().shape == (3, 2)
+    plain = Observations.from_coo([0, 0, 2], [0, 1, 1], [1.0, 2.0, 3.0])
+    assert plain.total_weight == 3 and plain.row_weights().tolist() == [2.0, 0.0, 1.0] and plain.weighted() is plain

@@ -21,7 +21,8 @@ from .sides import Side, lengths_of, spread
 Array = NDArray[Any]
 AXES = ("rows", "columns")
 ROUNDS = 300  # solves of a row at most; those that no longer move are left out of later rounds
-SETTLED = {4: 1e-4, 8: 1e-8}  # share of a row's size, by its numbers' bytes, below which a move is none
+FARTHEST = 16.0  # a leap, in steps
+SETTLED = {4: 1e-3, 8: 1e-8}  # share of a row's size, by its numbers' bytes, below which a move is none
 ROUNDED = 0.01  # corners of nonsmooth losses, over this share of the mean loss; over fifty times as much at first
 
 
@@ -107,6 +108,15 @@ def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
     return Observations.from_coo(new.rows, place[new.indices], new.targets, shape, weights=new.weights, labels=labels)
 
 
+def _leap(first: Array, second: Array, third: Array) -> Array:
+    """Where three points of a row's way lead to, if it goes on as it did (SQUAREM, Varadhan and Roland, 2008)."""
+    step = second.astype(np.float64) - first
+    bend = third.astype(np.float64) - second - step
+    size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, bend))
+    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 1.0, FARTHEST)
+    return np.ascontiguousarray(first + 2 * length * step + length**2 * bend, first.dtype)
+
+
 @dataclass(frozen=True)
 class Known:
     """What a row solve needs beside the row's entries.
@@ -173,16 +183,20 @@ class Known:
         if observations is None or means.shape[1] == 0:
             return means, variances
         side = self._before(replace(own, means=means, variances=variances), observations, n_jobs)
-        moving = np.ones(batch.size, bool)
+        moving, trail = np.ones(batch.size, bool), [side.means]
         for k in range(ROUNDS):
             moves = self._improve(side, k)
             means[rows[moving]], variances[rows[moving]] = side.means[moving], side.variances[moving]
             moving &= moves  # once a row has settled it stays, so that it does not matter which others it came with
             if not moving.any():
                 break
+            trail.append(side.means)
+            if len(trail) == 3:
+                side.means = _leap(*trail)
+                trail = [side.means]
             if 2 * np.count_nonzero(moving) < moving.size:  # else it costs more than it saves
                 side.engine.close()
-                rows = rows[moving]
+                rows, trail = rows[moving], [part[moving] for part in trail]
                 side, moving = self._some(side, moving, observations.take_rows(rows), n_jobs), moving[moving]
         side.engine.close()
         return means, variances
@@ -215,8 +229,7 @@ class Known:
         if self.loss.quadratic:  # solved at once
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
-        usual = 1.0 / np.sqrt(side.precisions.min())  # of the component that spreads most
-        return np.asarray((moved > SETTLED[size.itemsize] * np.maximum(size, usual)) | (blur > learned.blur))
+        return np.asarray((moved > SETTLED[size.itemsize] * size) | (blur > learned.blur))
 
     def model(self, batch: Batch, means: Array, variances: Array) -> LowRankModel:
         """The model of the new rows."""
