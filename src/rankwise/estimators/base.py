@@ -48,6 +48,7 @@ class LowRankEstimator(Serving, BaseEstimator):
     def _learn(self, given: Observations, **scoring: Any) -> None:
         """Solve and store."""
         seed, scoring["start"] = as_seed(self.random_state), self._start()
+        given = given.weighted()
         observations, set_apart = set_aside(given, getattr(self, "calibration", 0.0), seed)
         if set_apart is not None:
             loss = losses.get(loss_for(self.loss, given))
