@@ -66,6 +66,18 @@ def test_the_rows_of_the_fit_get_what_its_next_row_solves_give_them(loss, solver
         np.testing.assert_allclose(found.variances, variances, rtol=10 * slack, atol=slack)
 
 
+def test_a_ridge_of_next_to_nothing_is_no_reason_to_stop_early():
+    model = fitted(Huber(0.4), FactorSweeps(ridge=0.0, offset_ridge=0.0), rank=2)
+    x = np.random.default_rng(5).normal(size=(1, SHAPE[1]))
+    cols = model.learned.cols.means
+
+    def loss(row):
+        return Huber(0.4).value(model.offsets.constant + cols[:, 2] + row[2] + cols[:, :2] @ row[:2], x[0]).sum()
+
+    found = model.fold_in(x).learned.rows.means[0]
+    assert loss(found) <= minimize(loss, found * 0, method="BFGS").fun + 1e-6
+
+
 def row_objective(state, uncertain):
     """What the row solves lower: scaled expected loss, distance from the prior, and minus half the log variances."""
     rows = state.rows

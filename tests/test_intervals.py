@@ -15,6 +15,7 @@ from rankwise.losses import Logistic, Square
 from rankwise.model import save
 from rankwise.model.intervals import KEPT, Calibration, Pair, Spread
 from rankwise.model.scales import spread_of
+from rankwise.model.seal import seal
 from rankwise.selection import split_entries
 
 SHAPE = (300, 200)
@@ -282,8 +283,9 @@ def test_a_file_with_damaged_intervals_is_refused(part, tmp_path):
     with np.load(path) as file:
         arrays = dict(file)
     arrays[f"calibration_{part}"] = -1 * arrays[f"calibration_{part}"]
-    with path.open("wb") as file:
+    with path.open("w+b") as file:
         np.savez(file, **arrays)
+        seal(file)
     with pytest.raises(rw.ModelFileError, match="damaged: its parts do not fit together"):
         rw.load(path)
 

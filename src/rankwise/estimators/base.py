@@ -1,13 +1,12 @@
 """What the estimators share: build the objective, solve, store, predict."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from .. import losses
@@ -17,9 +16,9 @@ from ..losses import Loss
 from ..model import LowRankModel, Residuals, Seen, Targets, save, summary_html
 from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
-from ..observations import Observations, is_frame
+from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Record, Result, fit_offsets, get, solve
+from ..solvers import Result, fit_offsets, get, solve
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving
@@ -34,7 +33,7 @@ class Unfitted(NotFittedError, SklearnNotFittedError):
     """`NotFittedError` that scikit-learn knows as its own."""
 
 
-class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LowRankEstimator(Serving, BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
@@ -46,56 +45,16 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     verbose: Any
     random_state: Any
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        row: Any = None,
-        col: Any = None,
-        value: Any = None,
-        weight: Any = None,
-        held_out: Any = None,
-        callback: Callable[[Record], bool | None] | None = None,
-    ) -> Any:
-        """Learn from the observed entries.
-
-        Parameters
-        ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
-            Stored entries of a sparse matrix are observed, explicit zeros included. A data frame of pandas, polars or
-            pyarrow is long, one line per entry, if `col` and `value` are given; else it is the matrix itself with
-            missing values at unknown entries, and its index and columns become labels.
-        y : ignored
-        row, col, value : name of a column, optional
-            Of a long data frame: where the row labels, the column labels and the observed values are.
-        weight : name of a column, optional
-            Of a long data frame: weight of each entry's loss.
-        held_out : same as X, optional
-            Entries to score after each step, by the mean loss, see `history_`; the clock stands still meanwhile.
-            They are matched to X by label; entries of rows and columns that X does not have are not scored.
-        callback : callable, optional
-            Called with each step's `Record`; stops the fit if it returns true.
-        """
-        names = {"row": row, "col": col, "value": value, "weight": weight}
-        observations = Observations.from_any(X, **names)
-        if held_out is not None:
-            names = names if is_frame(held_out) else {}
-            held_out = Observations.from_any(held_out, **names).aligned(observations)
-        self._learn(observations, held_out=held_out, callback=callback)
-        if is_frame(X) and col is None and observations.col_labels is not None:
-            self.feature_names_in_ = observations.col_labels.astype(object)
-        return self
-
     def _learn(self, given: Observations, **scoring: Any) -> None:
         """Solve and store."""
-        for name in ("path_", "feature_names_in_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        seed, start = as_seed(self.random_state), self._start()
-        observations, kept = set_aside(given.weighted(), getattr(self, "calibration", 0.0), seed)
-        if kept is not None:
+        seed, scoring["start"] = as_seed(self.random_state), self._start()
+        given = given.weighted()
+        observations, set_apart = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        if set_apart is not None:
             loss = losses.get(loss_for(self.loss, given))
             refuse_signs(loss, loss.link)
+        for name in ("path_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
@@ -105,9 +64,7 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         grows = get(solver).grows
         aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
-        result = solve(
-            self._objective(observations), solver, rank=rank, random_state=seed, start=start, **limits, **scoring
-        )
+        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
         self.history_, self.status_ = result.history, result.status
         targets = Targets.of(result.model, observations)
         self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
@@ -115,8 +72,8 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
         self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
         self.observations_ = observations
-        if kept is not None:
-            self.calibrate(kept)
+        if set_apart is not None:
+            self.calibrate(set_apart)
             self.model_ = replace(self.model_, seen=Seen(given.indptr, given.indices))
 
     def predict_entries(
@@ -131,9 +88,12 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         unknown: str = "error",
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(
-            rows, cols, rank=rank, scale=scale, return_std=return_std, decode=decode, unknown=unknown
-        )
+        wishes: dict[str, Any] = {"scale": scale, "return_std": return_std, "decode": decode, "unknown": unknown}
+        return self._fitted().predict_entries(rows, cols, rank=rank, **wishes)
+
+    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
+        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
+        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
 
     def predict_interval(
         self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
@@ -181,14 +141,6 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """All but the observed entries."""
         return {name: part for name, part in super().__getstate__().items() if name != "observations_"}
 
-    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
-        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
-        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
-        return self.fold_in(X).row_factors()
-
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
@@ -198,12 +150,6 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if not hasattr(self, "model_"):
             return str(super()._html_repr())
         return summary_html(self.model_, type(self).__name__)
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn may give: sparse matrices, and NaN."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = True
-        return tags
 
     def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
         """How the model was learned, in plain values that fit into its file."""
@@ -266,10 +212,6 @@ class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _start(self) -> LowRankModel | None:
         """The model to go on from, if there is one and `warm_start` asks for it."""
         return self.__dict__.get("model_") if getattr(self, "warm_start", False) else None
-
-    @property
-    def _n_features_out(self) -> int:
-        return self._fitted().rank
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):

@@ -10,90 +10,15 @@ from ..observations import Observations
 from ..selection import choose_ridge
 from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
 from .base import LowRankEstimator, loss_for
+from .matrices import MatrixEstimator
 
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 CAP = 31  # with the offset, 32 numbers a row: a whole number of SIMD registers
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
 
 
-class MatrixCompletion(LowRankEstimator):
-    """Learn a matrix from some of its entries: offsets of rows and columns, and a low-rank part.
-
-    With nothing set, everything is learned: the offsets, the factors, how far each is to be trusted, and the noise.
-
-    Parameters
-    ----------
-    loss : str or Loss, default="auto"
-        "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
-        "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
-        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
-        from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
-    rank : int or "auto", default="auto"
-        Largest rank. "auto" is 31 for refine="bayes", where components that the data does not support fade out;
-        16 for "factors"; and chosen on held-out entries for the pursuits, see `path_`.
-    refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
-        "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
-        The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two
-        numbers, or nothing; the first two need a smooth loss.
-    offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
-        What is added to every prediction. "auto" is "both" for "bayes" and "factors", and "none", as in the paper, for
-        the pursuits, which leave the offsets alone once they are fitted.
-    ridge : float or "auto", optional
-        Of the factors, for refine="factors": "auto" (the default) chooses it on held-out entries. For the pursuits,
-        ``ridge / 2 * ||X||_F**2`` is added. Learned by "bayes".
-    pattern_prior : bool, default=True
-        For "bayes": whether *which* entries a row has says something of its factors.
-    shrinkage : float, default=1
-        For the pursuits: share of every step that is taken, as in boosting.
-    block : int, optional
-        For "bayes" and "factors": components that start together, from one gradient; all of them by default.
-    method : str, optional
-        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "rankwise" (the default's
-        name), or a method of the paper such as "eglrl", "glrl", "r1mp", "altmin"; `rankwise methods` lists them.
-    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
-        How the pursuits find a top singular pair; "power" is the paper's 30 power iterations.
-    tol : float, optional
-        Stop early when a step changes the value by less than this share of it.
-    max_iter : int, optional
-        Sweeps of "bayes" and "factors"; 12 by default.
-    time_limit : float, optional
-        Stop after this many seconds.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
-        number, or at a higher rank. The pursuits go on to a higher rank only.
-    dtype : {"float32", "float64"}, default="float32"
-    n_jobs : int, optional
-        Threads; None means all usable cores. Results do not depend on it.
-    calibration : float, default=0
-        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1. Two
-        more fits are then tried, by quantiles; `calibrate` can be told not to.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the start; None means 0, so that fits repeat.
-    verbose : {0, 1}, default=0
-        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
-
-    Attributes
-    ----------
-    model_ : LowRankModel
-    theta_, U_, V_ : ndarray
-        Coefficients and unit factors at the model's rank.
-    offsets_ : Offsets or None
-    path_ : Choice
-        Validation scores of the ranks (or ridges) tried, where one was to be chosen.
-    history_ : History
-        One record per step: rank reached, value, sigma, times.
-    status_ : Status
-        Why the fit stopped.
-    observations_ : Observations
-        The entries that were learned from, for `residuals` and `calibrate`; the same object, not a copy, if
-        Observations were given. Not kept in a pickle.
-    n_features_in_ : int
-        Number of columns.
-    n_iter_ : int
-        Number of steps.
-    feature_names_in_ : ndarray
-        Names of the columns, if `fit` got a data frame that is the matrix.
-    """
+class Completion(LowRankEstimator):
+    """Settings of `MatrixCompletion`, and the solver they ask for; shared with the estimators of pairs."""
 
     def __init__(
         self,
@@ -219,3 +144,83 @@ class MatrixCompletion(LowRankEstimator):
                     f'`{name}` is for refine="coefficients", "economic" and "none"; leave out {given!r}, or choose one '
                     "of these."
                 )
+
+
+class MatrixCompletion(MatrixEstimator, Completion):
+    """Learn a matrix from some of its entries: offsets of rows and columns, and a low-rank part.
+
+    With nothing set, everything is learned: the offsets, the factors, how far each is to be trusted, and the noise.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="auto"
+        "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
+        "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
+        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
+        from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
+    rank : int or "auto", default="auto"
+        Largest rank. "auto" is 31 for refine="bayes", where components that the data does not support fade out;
+        16 for "factors"; and chosen on held-out entries for the pursuits, see `path_`.
+    refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
+        "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
+        The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two
+        numbers, or nothing; the first two need a smooth loss.
+    offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
+        What is added to every prediction. "auto" is "both" for "bayes" and "factors", and "none", as in the paper, for
+        the pursuits, which leave the offsets alone once they are fitted.
+    ridge : float or "auto", optional
+        Of the factors, for refine="factors": "auto" (the default) chooses it on held-out entries. For the pursuits,
+        ``ridge / 2 * ||X||_F**2`` is added. Learned by "bayes".
+    pattern_prior : bool, default=True
+        For "bayes": whether *which* entries a row has says something of its factors.
+    shrinkage : float, default=1
+        For the pursuits: share of every step that is taken, as in boosting.
+    block : int, optional
+        For "bayes" and "factors": components that start together, from one gradient; all of them by default.
+    method : str, optional
+        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "rankwise" (the default's
+        name), or a method of the paper such as "eglrl", "glrl", "r1mp", "altmin"; `rankwise methods` lists them.
+    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+        How the pursuits find a top singular pair; "power" is the paper's 30 power iterations.
+    tol : float, optional
+        Stop early when a step changes the value by less than this share of it.
+    max_iter : int, optional
+        Sweeps of "bayes" and "factors"; 12 by default.
+    time_limit : float, optional
+        Stop after this many seconds.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
+        number, or at a higher rank. The pursuits go on to a higher rank only.
+    dtype : {"float32", "float64"}, default="float32"
+    n_jobs : int, optional
+        Threads; None means all usable cores. Results do not depend on it.
+    calibration : float, default=0
+        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1. Two
+        more fits are then tried, by quantiles; `calibrate` can be told not to.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the start; None means 0, so that fits repeat.
+    verbose : {0, 1}, default=0
+        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
+
+    Attributes
+    ----------
+    model_ : LowRankModel
+    theta_, U_, V_ : ndarray
+        Coefficients and unit factors at the model's rank.
+    offsets_ : Offsets or None
+    path_ : Choice
+        Validation scores of the ranks (or ridges) tried, where one was to be chosen.
+    history_ : History
+        One record per step: rank reached, value, sigma, times.
+    status_ : Status
+        Why the fit stopped.
+    observations_ : Observations
+        The entries that were learned from, for `residuals` and `calibrate`; the same object, not a copy, if
+        Observations were given. Not kept in a pickle.
+    n_features_in_ : int
+        Number of columns.
+    n_iter_ : int
+        Number of steps.
+    feature_names_in_ : ndarray
+        Names of the columns, if `fit` got a data frame that is the matrix.
+    """

@@ -11,10 +11,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from .._errors import DataError
 from ..losses import Loss
 from ..observations import Observations, as_pairs
-from .completion import MatrixCompletion
+from .completion import Completion
 
 
-class Pairs(MatrixCompletion):
+class Pairs(Completion):
     """Base of the estimators of pairs: `MatrixCompletion` with one entry a line, and one prediction a line."""
 
     def _fit_pairs(self, X: Any, targets: NDArray[Any], sample_weight: ArrayLike | None) -> None:
@@ -44,7 +44,6 @@ class Pairs(MatrixCompletion):
     def __sklearn_tags__(self) -> Any:
         """Labels of any type, none of them missing."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.allow_nan = False
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.target_tags.required = True
         return tags
@@ -75,7 +74,7 @@ class PairRegressor(RegressorMixin, Pairs):
     >>> scores = cross_val_score(PairRegressor(rank=4), frame[["user", "item"]], frame["rating"])  # doctest: +SKIP
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "PairRegressor":  # type: ignore[override]
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "PairRegressor":
         """Learn from pairs and their values.
 
         Parameters
@@ -153,7 +152,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "SignedLinkPredictor":  # type: ignore[override]
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "SignedLinkPredictor":
         """Learn from pairs and their classes.
 
         Parameters

@@ -8,12 +8,12 @@ from ..losses import Loss
 from ..objectives import Objective
 from ..observations import Observations
 from ..solvers import GreedyPursuit, NonsmoothPursuit
-from .base import LowRankEstimator
+from .matrices import MatrixEstimator
 
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
 
 
-class RobustFactorization(LowRankEstimator):
+class RobustFactorization(MatrixEstimator):
     """Learn a low-rank matrix from entries of which some are grossly wrong.
 
     The l1, quantile and epsilon-insensitive losses are learned by the nonsmooth pursuit (Algorithm 3 of the paper),

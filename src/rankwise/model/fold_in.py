@@ -231,8 +231,7 @@ class Known:
         if self.loss.quadratic:  # solved at once
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
-        usual = 1.0 / np.sqrt(side.precisions.min())  # of the component that spreads most
-        return np.asarray((moved > SETTLED[size.itemsize] * np.maximum(size, usual)) | (blur > learned.blur))
+        return np.asarray((moved > SETTLED[size.itemsize] * size) | (blur > learned.blur))
 
     def model(self, batch: Batch, means: Array, variances: Array) -> LowRankModel:
         """The model of the new rows."""

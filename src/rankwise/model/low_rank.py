@@ -13,20 +13,19 @@ from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
 from ..observations.labels import find, lookup
-from . import ranking
 from .decoding import decode as decoded
 from .decoding import targets_of
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
 from .posterior import Posterior
+from .recommending import Recommending
 from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
 
 SCALES = ("link", "response")
 UNKNOWN = ("error", "offset")
-AXES = ("rows", "columns")
 
 
 class Seen(NamedTuple):
@@ -43,7 +42,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankModel:
+class LowRankModel(Recommending):
     """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, and offsets if any, at every rank up to its own.
 
     Attributes
@@ -132,8 +131,8 @@ class LowRankModel:
         rank: int | None = None,
         scale: str = "link",
         return_std: bool = False,
-        decode: str | None = None,
         unknown: str = "error",
+        decode: str | None = None,
     ) -> Any:
         """Predictions at pairs of rows and columns, by label if there are labels, else by number.
 
@@ -147,13 +146,13 @@ class LowRankModel:
         return_std : bool, default=False
             Also give the standard deviation of each prediction, on the link scale and without the noise of a single
             observation; for models learned with `refine="bayes"`, at their full rank.
+        unknown : {"error", "offset"}, default="error"
+            What to do with rows and columns that were not in the data: refuse, or predict from the offsets alone: the
+            constant, and the other side's offset if that is known.
         decode : {"clip", "round", "mean", "median", "class", "probability"}, optional
             Predictions in the targets' own units, matched to a metric (docs/predictions.md): kept within the scale of
             the training targets; moved to the nearest value of their grid; the mean (least squared error) or the median
             (least absolute error) of the predictive distribution; the most likely value; the probability of +1.
-        unknown : {"error", "offset"}, default="error"
-            What to do with rows and columns that were not in the data: refuse, or predict from the offsets alone: the
-            constant, and the other side's offset if that is known.
 
         Returns
         -------
@@ -161,13 +160,14 @@ class LowRankModel:
         """
         if scale not in SCALES:
             raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
-        if decode is not None and scale != "link":
-            raise SettingError("`decode` already gives the targets' own units; leave out `scale`.")
         if unknown not in UNKNOWN:
             raise SettingError(f"`unknown` must be 'error' or 'offset', got {unknown!r}.")
+        if decode is not None and scale != "link":
+            raise SettingError("`decode` already gives the targets' own units; leave out `scale`.")
         row_of, col_of = self.numbers(rows, cols, unknown)
         linked = self._at_known(row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
         if decode is not None:
+            self._refuse_new(row_of, col_of, "decode")
             found = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
         else:
             found = linked if scale == "link" else response(self.link, linked)
@@ -221,103 +221,13 @@ class LowRankModel:
     def numbers(
         self, rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and column numbers of pairs of labels, checked; -1 for unknown ones if these are let through."""
+        """Row and column numbers of pairs of labels, checked; with ``unknown="offset"``, -1 for those not known."""
         number = find if unknown == "error" else lookup
         row_of = number(rows, self.row_labels, self.shape[0], "row")
         col_of = number(cols, self.col_labels, self.shape[1], "column")
         if row_of.shape != col_of.shape:
             raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
         return row_of, col_of
-
-    def recommend(
-        self,
-        rows: ArrayLike,
-        n: int = 10,
-        *,
-        exclude_seen: bool = True,
-        only: ArrayLike | None = None,
-        rank: int | None = None,
-        n_jobs: int | None = None,
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The columns with the highest predictions for each row, best first; ties go to the lower column number.
-
-        Costs O(len(rows) n_cols rank). The same on any number of threads.
-
-        Parameters
-        ----------
-        rows : label or array-like of labels
-            Rows to recommend for, by label if there are labels, else by number.
-        n : int, default=10
-        exclude_seen : bool, default=True
-            Leave out the columns that the row was observed at.
-        only : array-like of labels, optional
-            Columns to choose among; all by default.
-        rank : int, optional
-            Any rank of the path.
-        n_jobs : int, optional
-            Threads; None means all usable cores.
-
-        Returns
-        -------
-        labels, scores : ndarray
-            For a single row, of shape (n,), or shorter if fewer columns are left. For several, of shape
-            (len(rows), n), where a row with fewer columns ends in the label None (-1 if columns are numbered) and the
-            score minus infinity. Scores are on the link scale, as those of `predict_entries`.
-        """
-        wanted = find(rows, self.row_labels, self.shape[0], "row")
-        among = None if only is None else np.unique(find(only, self.col_labels, self.shape[1], "column"))
-        excluded = self._seen_in(wanted) if exclude_seen else ranking.none_excluded(wanted.size)
-        best = ranking.best_columns(self._sides(wanted, rank), ranking.check_count(n), excluded, among, n_jobs)
-        return ranking.named(best, self.col_labels, rows)
-
-    def similar(
-        self, labels: ArrayLike, n: int = 10, *, axis: str = "rows", rank: int | None = None, n_jobs: int | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The rows (or columns) most like the given ones, best first, themselves left out.
-
-        How much alike two rows are is the cosine between their rows of the low-rank part; offsets play no role. A row
-        that is zero there is like no other: its cosines are 0.
-
-        Parameters
-        ----------
-        labels : label or array-like of labels
-            Rows, or columns with ``axis="columns"``.
-        n : int, default=10
-        axis : {"rows", "columns"}, default="rows"
-        rank : int, optional
-            Any rank of the path.
-        n_jobs : int, optional
-            Threads; None means all usable cores.
-
-        Returns
-        -------
-        labels, cosines : ndarray
-            Of shape (n,) for a single label and (len(labels), n) for several; as `recommend` gives them.
-        """
-        if axis not in AXES:
-            raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
-        theta, size = self.coefficients(rank), self.shape[AXES.index(axis)]
-        near, far, names = (self.U, self.V, self.row_labels) if axis == "rows" else (self.V, self.U, self.col_labels)
-        wanted = find(labels, names, size, axis.removesuffix("s"))
-        themselves = ranking.Excluded(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
-        vectors = ranking.directions(theta, near, far)
-        sides = ranking.Sides(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(size))
-        best = ranking.best_columns(sides, ranking.check_count(n), themselves, n_jobs=n_jobs)
-        return ranking.named(best, names, labels)
-
-    def _sides(self, rows: NDArray[np.int64], rank: int | None) -> ranking.Sides:
-        """What the predictions of these rows are made of."""
-        theta, offsets = self.coefficients(rank), self.offsets
-        left = self.U[rows, : theta.size] * theta
-        if offsets is None:
-            return ranking.Sides(left, self.V, np.zeros(rows.size), np.zeros(self.shape[1]))
-        base = offsets.constant + offsets.rows[rows].astype(np.float64)
-        return ranking.Sides(left, self.V, base, offsets.cols.astype(np.float64))
-
-    def _seen_in(self, rows: NDArray[np.int64]) -> ranking.Excluded:
-        if self.seen is None:
-            raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
-        return ranking.excluded_of(*self.seen, rows)
 
     def _at_known(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
         """Predictions where row and column are known; elsewhere, where one is -1, what the offsets say."""
@@ -329,15 +239,16 @@ class LowRankModel:
         found[known] = self.at(rows[known], cols[known], rank)
         return found
 
+    def _refuse_new(self, rows: NDArray[Any], cols: NDArray[Any], wish: str) -> None:
+        if rows.size and min(rows.min(), cols.min()) < 0:
+            raise SettingError(f"Of rows and columns that are new, the offsets say no more; leave out `{wish}`.")
+
     def _deviations(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
         if self.posterior is None:
             raise SettingError('Only models of refine="bayes" know how sure they are; leave out `return_std`.')
         if rank is not None and rank != self.rank:
             raise SettingError(f"Standard deviations are known at the full rank, {self.rank}, only; leave out `rank`.")
-        if rows.size and min(rows.min(), cols.min()) < 0:
-            raise SettingError(
-                "No standard deviation is known for rows and columns that are new; leave out `return_std`."
-            )
+        self._refuse_new(rows, cols, "return_std")
         return np.sqrt(self.posterior.variance_at(rows, cols))
 
     def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:

@@ -77,7 +77,7 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
 def find(
     wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str, cure: str | None = None
 ) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns; an error names the first that is unknown, and says what to do."""
+    """Numbers of the wanted rows or columns; an error names the first that is unknown, and `cure` says what to do."""
     found = lookup(wanted, labels, size, which)
     unknown = found < 0
     if unknown.any():

@@ -1,9 +1,8 @@
 """Scores of predictions against targets. Each takes predictions as they are, unless it is told to clip them.
 
+Weights count as repetition: an entry of weight 2 is there twice.
 Predictions that were decoded (`predict_entries(..., decode=)`) are scored as decoded: say so beside the score, in the
 words of `rankwise.model.DECODINGS`.
-
-Weights count as repetition: an entry of weight 2 is there twice.
 """
 
 from typing import Any
