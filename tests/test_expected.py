@@ -24,7 +24,7 @@ from rankwise.losses import (
     Square,
     SquaredHinge,
 )
-from rankwise.solvers.sides import Side
+from rankwise.model.sides import Side
 
 
 @rankwise.loss(smooth=True, lipschitz=1.0)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .. import losses
 from .._checks import is_number, is_whole
@@ -24,7 +24,7 @@ STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the histo
 LONGEST = 100  # the largest rank that rank="auto" tries
 
 
-class LowRankEstimator(BaseEstimator):
+class LowRankEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
@@ -45,6 +45,7 @@ class LowRankEstimator(BaseEstimator):
         y : ignored
         """
         observations, seed = Observations.from_any(X), as_seed(self.random_state)
+        start = self._start()
         self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
@@ -52,7 +53,7 @@ class LowRankEstimator(BaseEstimator):
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
-        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
+        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, start=start, **limits)
         self.history_, self.status_ = result.history, result.status
         self.model_ = replace(result.model, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
@@ -71,6 +72,14 @@ class LowRankEstimator(BaseEstimator):
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
         return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std)
+
+    def fold_in(self, new: Any, *, axis: str = "rows") -> LowRankModel:
+        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
+        return self._fitted().fold_in(new, axis=axis, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
+        return self.fold_in(X).row_factors()
 
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
@@ -130,6 +139,14 @@ class LowRankEstimator(BaseEstimator):
         choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)
         self.path_ = choice
         return choice.best
+
+    def _start(self) -> LowRankModel | None:
+        """The model to go on from, if there is one and `warm_start` asks for it."""
+        return self.__dict__.get("model_") if getattr(self, "warm_start", False) else None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._fitted().rank
 
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):

@@ -58,6 +58,9 @@ class MatrixCompletion(LowRankEstimator):
         Sweeps of "bayes" and "factors"; 12 by default.
     time_limit : float, optional
         Stop after this many seconds.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
+        number, or at a higher rank. The pursuits go on to a higher rank only.
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
@@ -96,6 +99,7 @@ class MatrixCompletion(LowRankEstimator):
         tol: float | None = None,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        warm_start: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -113,6 +117,7 @@ class MatrixCompletion(LowRankEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.warm_start = warm_start
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -160,6 +165,9 @@ class MatrixCompletion(LowRankEstimator):
         def solver(ridge: Any) -> FactorSweeps:
             return FactorSweeps("both" if self.offsets == "auto" else self.offsets, self.block, ridge=ridge)
 
+        start = self._start()
+        if start is not None and start.learned is not None and self.ridge in (None, "auto"):
+            return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
             self.path_ = choose_ridge(
                 observations,

@@ -16,6 +16,7 @@ from .._errors import DataError, LossError, ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
+from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 
@@ -45,7 +46,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             if found is not None:
                 arrays[name] = _plain(found, name)
     about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
-    about |= {"loss": losses.to_plain(model.loss), "facts": model.facts}
+    about |= {"loss": losses.to_plain(model.loss), "facts": model.facts, "scale": float(model.scale)}
     if seen and model.seen is not None:
         arrays |= {f"seen_{name}": part for name, part in model.seen._asdict().items()}
     if model.offsets is not None:
@@ -53,6 +54,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= {f"offsets_{name}": getattr(model.offsets, name) for name in OFFSETS}
     if model.posterior is not None:
         about["noise_variance"] = float(model.posterior.noise_variance)
+    if model.learned is not None:
+        about["learned"], learned = model.learned.to_plain()
+        arrays |= learned
+    elif model.posterior is not None:
         arrays |= {f"posterior_{name}": getattr(model.posterior, name) for name in POSTERIOR}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     if not target.parent.is_dir():
@@ -96,7 +101,12 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         if "constant" in about:  # from format 2 on
             found = {name: parts.pop(f"offsets_{name}") for name in OFFSETS}
             parts["offsets"] = Offsets(float(about["constant"]), **found)
-        if "noise_variance" in about:
+        parts["scale"] = float(about.get("scale", 1.0))
+        if "learned" in about:
+            parts["learned"] = Learned.from_plain(about["learned"], parts)
+            if "noise_variance" in about:
+                parts["posterior"] = parts["learned"].posterior(float(about["noise_variance"]))
+        elif "noise_variance" in about:
             found = {name: parts.pop(f"posterior_{name}") for name in POSTERIOR}
             parts["posterior"] = Posterior(**found, noise_variance=float(about["noise_variance"]))
         parts["loss"], parts["facts"] = losses.from_plain(about.get("loss")), about.get("facts", {})  # from format 3 on
@@ -132,6 +142,8 @@ def _extras_fit(model: LowRankModel) -> bool:
         width, sizes = max(model.posterior.row_means.shape[1], 1), np.repeat(model.shape, 2)
         parts += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
     kinds = (np.float32, np.float64)
+    if not 0 < model.scale < np.inf or not (model.learned is None or model.learned.is_sound(model.shape)):
+        return False
     if model.seen is not None:
         check_csr(*model.seen, model.shape)
     sound = isinstance(model.facts, dict) and all(

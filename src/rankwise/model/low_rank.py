@@ -1,9 +1,10 @@
 """`LowRankModel`: what a solver returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import is_whole
@@ -12,6 +13,7 @@ from ..engines import Offsets
 from ..kernels import pattern
 from ..losses import Loss
 from ..losses.links import response
+from .learned import Learned
 from .posterior import Posterior
 
 SCALES = ("link", "response")
@@ -23,6 +25,12 @@ class Seen(NamedTuple):
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
 
+    def transposed(self, n_cols: int) -> "Seen":
+        """The same entries with rows and columns exchanged."""
+        ones, shape = np.ones(self.indices.size, bool), (self.indptr.size - 1, n_cols)
+        turned = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
+        return Seen(turned.indptr.astype(np.uint64), turned.indices.astype(np.uint32))
+
 
 @dataclass(frozen=True, eq=False)
 class LowRankModel:
@@ -33,7 +41,7 @@ class LowRankModel:
     path : ndarray of shape (longest, longest)
         Row k - 1 holds the coefficients of the rank-k model, zeros beyond.
     U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
-        Unit columns.
+        Unit columns; those of the rows of a model made by `fold_in` are not.
     row_labels, col_labels : ndarray or None
         Names of the rows and columns; None means their numbers.
     link : {"identity", "logit", "log"}
@@ -53,6 +61,10 @@ class LowRankModel:
         Which entries it was learned from.
     facts : dict
         How it was learned, in plain values for reports: method, settings, seconds, history.
+    learned : Learned, optional
+        Both sides as the last sweep left them, if it was learned by sweeps.
+    scale : float, default=1
+        What an entry's loss counts for against the spread of the factors: one over the noise, where there is any.
     """
 
     path: NDArray[np.float64]
@@ -68,6 +80,8 @@ class LowRankModel:
     loss: Loss | None = None
     seen: Seen | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    learned: Learned | None = None
+    scale: float = 1.0
 
     @property
     def rank(self) -> int:
@@ -148,6 +162,62 @@ class LowRankModel:
         found = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
         return found if self.offsets is None else found + self.offsets.to_dense()
 
+    def row_factors(self, rank: int | None = None) -> NDArray[np.float64]:
+        """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the predictions, offsets left out."""
+        theta = self.coefficients(rank)
+        return np.asarray(self.U[:, : theta.size] * theta, np.float64)
+
+    def col_factors(self, rank: int | None = None) -> NDArray[np.float64]:
+        """Coordinates of the columns, ``V * theta``: times ``U.T`` they are the predictions, offsets left out."""
+        theta = self.coefficients(rank)
+        return np.asarray(self.V[:, : theta.size] * theta, np.float64)
+
+    def transposed(self) -> "LowRankModel":
+        """The same model with rows and columns exchanged."""
+        offsets, posterior = self.offsets, self.posterior
+        return replace(
+            self,
+            U=self.V,
+            V=self.U,
+            row_labels=self.col_labels,
+            col_labels=self.row_labels,
+            offsets=None if offsets is None else Offsets(offsets.constant, offsets.cols, offsets.rows),
+            posterior=None if posterior is None else posterior.transposed(),
+            seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
+            learned=None if self.learned is None else self.learned.transposed(),
+        )
+
+    def fold_in(
+        self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None
+    ) -> "LowRankModel":
+        """A model of rows (or columns) that came after the fit, the other side being as it is; no refit.
+
+        Each new row is solved for as the rows of the fit were: the same small convex problem, with the same ridge or
+        the same learned precisions and noise. A model of a pursuit has no ridge of its own: there, new rows are thought
+        to be spread as the fitted ones are, and the noise is what the fit left. A row without any entry gets the
+        offsets of the columns, and what is thought of a row before its entries are seen.
+
+        Parameters
+        ----------
+        new : SciPy sparse matrix, array with NaN at unknown entries, or Observations
+            New rows with the model's columns, matched by label if both have labels, else by number. With
+            ``axis="columns"``, new columns with the model's rows.
+        axis : {"rows", "columns"}, default="rows"
+        loss : str or Loss, optional
+            By default the model's own; needed for a model from a file that was learned with a loss of your own making.
+        n_jobs : int, optional
+            Threads; None means all usable cores. Results do not depend on it.
+
+        Returns
+        -------
+        LowRankModel
+            Of the new rows alone, with the same columns, path and offsets; predictions at any rank of the path, and
+            their deviations, are had as from this one.
+        """
+        from .fold_in import fold_in
+
+        return fold_in(self, new, axis=axis, loss=loss, n_jobs=n_jobs)
+
     def _checked(self, rank: int | None) -> int:
         if rank is None:
             return self.rank
@@ -171,8 +241,10 @@ def predict(theta: NDArray[Any], U: NDArray[Any], V: NDArray[Any], rows: Any, co
     return out
 
 
-def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns."""
+def find(
+    wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str, cure: str | None = None
+) -> NDArray[np.int64]:
+    """Numbers of the wanted rows or columns; `cure` says what to do with labels that are unknown."""
     given = np.atleast_1d(np.asarray(wanted))
     if given.ndim != 1:
         raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
@@ -196,6 +268,7 @@ def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) 
         first = found[0].item() if isinstance(found[0], np.generic) else found[0]
         raise DataError(
             f"{found.size} {which} labels are unknown to the model (first: {first!r}); "
-            f"only {which}s that were given to `fit` can be predicted."
+            + (cure or f"only {which}s that were given to `fit` can be predicted")
+            + "."
         )
     return order[place]

@@ -180,6 +180,11 @@ class Observations:
         return int(self.indices.size)
 
     @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of entries if there are none."""
+        return float(self.n_observed if self.weights is None else self.weights.sum(dtype=np.float64))
+
+    @property
     def rows(self) -> NDArray[np.int64]:
         """Row number of every entry, in entry order; made on each call."""
         return rows_of(self.indptr)
@@ -212,6 +217,33 @@ class Observations:
         return Observations.from_coo(
             self.rows[entries], self.cols[entries], self.targets[entries], self.shape, weights=weights, labels=labels
         )
+
+    def take_rows(self, rows: ArrayLike) -> "Observations":
+        """Observations of the chosen rows alone (a mask or row numbers), numbered in the order given."""
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool and chosen.shape == (self.shape[0],):
+            chosen = np.flatnonzero(chosen)
+        wrong = chosen.ndim != 1 or (chosen.size > 0 and chosen.dtype.kind not in "iu")
+        if wrong or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0])):
+            raise DataError(f"Rows must be a mask or integers from 0 to {self.shape[0] - 1}.")
+        starts, chosen = self.indptr.astype(np.int64), chosen.astype(np.int64)
+        lengths, starts = starts[chosen + 1] - starts[chosen], starts[chosen]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+        weights = None if self.weights is None else self.weights[entries]
+        labels = (None if self.row_labels is None else self.row_labels[chosen], self.col_labels)
+        shape = (chosen.size, self.shape[1])
+        return Observations(
+            indptr.astype(np.uint64), self.indices[entries], self.targets[entries], shape, weights, labels
+        )
+
+    def weighted(self) -> "Observations":
+        """The entries of positive weight; an entry of weight zero is as good as not there."""
+        return self if self.weights is None or bool((self.weights > 0).all()) else self.take(self.weights > 0)
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """Sum of the weights of every row's entries; their number if there are no weights."""
+        return np.bincount(self.rows, self.weights, self.shape[0]).astype(np.float64)
 
     def to_sparse(self) -> Any:
         """SciPy CSR array with the targets as stored entries."""

@@ -44,15 +44,17 @@ class Choice:
 
 
 class _Validation:
-    """Mean loss and its standard error, remembered from step to step."""
+    """Mean loss and its standard error, remembered from step to step; weights count as repetition."""
 
-    def __init__(self, loss: Loss) -> None:
-        self.loss = loss
+    def __init__(self, loss: Loss, held_out: Observations) -> None:
+        self.loss, self.weights, self.size = loss, held_out.weights, held_out.total_weight
         self.found: list[tuple[float, float]] = []
 
     def __call__(self, targets: NDArray[Any], predicted: NDArray[Any]) -> float:
         losses = self.loss.value(predicted, targets)
-        self.found.append((float(losses.mean()), float(losses.std() / np.sqrt(losses.size))))
+        mean = np.average(losses, weights=self.weights)
+        variance = np.average((losses - mean) ** 2, weights=self.weights)
+        self.found.append((float(mean), float(np.sqrt(variance / self.size))))
         return self.found[-1][0]
 
     def no_better(self, record: Any) -> bool:
@@ -81,7 +83,7 @@ def choose_rank(
     random_state : int, default=0
     """
     train, held_out = split_entries(observations, HELD_OUT, random_state)
-    score = _Validation(loss)
+    score = _Validation(loss, held_out)
     history = solve(
         build(train),
         method,
@@ -129,7 +131,7 @@ def choose_ridge(
     train, held_out = split_entries(observations, HELD_OUT, random_state)
     objective, found = build(train), []
     for ridge in ridges:
-        score = _Validation(loss)
+        score = _Validation(loss, held_out)
         result = solve(objective, method(ridge), rank=rank, max_iter=max_iter, random_state=random_state)
         score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
         found.append((ridge, *score.found[0]))
