@@ -1,6 +1,6 @@
 """`LowRankImputer`: fills the missing cells of a table whose columns may be of different kinds."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,24 +9,36 @@ from sklearn.utils.validation import validate_data
 
 from .._checks import is_whole
 from .._errors import DataError, NotFittedError, SettingError
+from ..model import LowRankModel
 from ..objectives import Problem
-from ..solvers import BayesSweeps, Result, solve
+from ..solvers import BayesSweeps, FactorSweeps, solve
 from .base import as_seed
 from .frames import Cells, as_table, filled, read
-from .tables import Table
+from .tables import Table, Targets
 
 Array = NDArray[Any]
-CAP = 15  # components of rank="auto"; those that the table does not support fade out
-ROUNDS = 3  # fits, each with the noise that the one before left in every column
+FADING, RIDGED = 15, 30  # largest ranks of the two fits
+RIDGE = 4.0  # of the second, in units of the losses: log likelihoods
+ROUNDS = 3  # of the first, each with the noise that the one before left in every column
+
+
+class Fit(NamedTuple):
+    """A model of the matrix that the table becomes, and the weights of its columns' losses."""
+
+    model: LowRankModel
+    scales: Array
 
 
 class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Fill the missing cells of a table from a low-rank model with a loss per column.
 
     Each column has the loss of its kind: real numbers Huber's, booleans logistic, ordered categories the proportional
-    odds, other categories and text one logistic loss for each category, counts Poisson's. All rows share a few hidden
-    factors, learned with their uncertainty; how many are needed, how noisy each column is, and its best constant are
-    learned too. A row of which nothing is known gets the columns' best constants.
+    odds, other categories and text one logistic loss for each category, counts Poisson's. A row of which nothing is
+    known gets the columns' best constants.
+
+    Two models are learned and their predictions averaged: one with few factors, whose uncertainty and number are
+    learned with the noise of each column, and one with many factors, all shrunk by the same ridge. Real tables are
+    neither of exactly low rank nor without it; docs/tables.md has what each does alone.
 
     Parameters
     ----------
@@ -37,12 +49,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         type: real numbers are "huber", booleans "logistic", ordered categories "proportional-odds", other categories
         and text "category"; integers are counts, "poisson", unless one is negative, else "huber".
     rank : int or "auto", default="auto"
-        Largest number of factors; "auto" is 15, of which those that the table does not support fade out.
+        Largest number of factors; "auto" is 15 for the first model, where those that the table does not support fade
+        out, and 30 for the second.
     keep_empty_features : bool, default=False
         Whether columns without any value at `fit` are kept, filled with 0, False or the first category, or left out,
         as in scikit-learn's imputers.
-    max_iter : int, default=50
-        Sweeps of each of the three fits.
+    max_iter : int, default=30
+        Sweeps over rows and columns; of the first model three times as many.
     tol : float, default=1e-5
         Stop a fit when a sweep changes the value by less than this share of it.
     n_jobs : int, optional
@@ -54,12 +67,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     table_ : Table
         Names and kinds of the columns, and how each becomes columns of a matrix.
-    model_ : LowRankModel or None
-        Of that matrix; None if no column has two different values.
-    scales_ : ndarray
-        Weight of the loss of each of the matrix' columns: one over the noise of numbers.
+    fits_ : list of (model, scales)
+        The two models of that matrix, and the weight of the loss of each of its columns: one over the noise of
+        numbers, one for categories. Empty if no column has two different values.
     n_iter_ : int
-        Sweeps of the last fit.
+        Sweeps that the second model took.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If the table has names.
@@ -78,7 +90,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         *,
         rank: int | str = "auto",
         keep_empty_features: bool = False,
-        max_iter: int = 50,
+        max_iter: int = 30,
         tol: float = 1e-5,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -105,15 +117,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         _, cells = self._read(X, reset=True)
         self.table_ = Table.learn(cells, self.columns)
         targets, n_rows = self.table_.targets(cells), cells[0].values.size
-        predicted = variances = np.zeros((n_rows, self.table_.width))
-        self.model_, self.n_iter_ = None, 0
-        for _ in range(ROUNDS):
-            self.scales_ = self.table_.scales(targets, predicted, variances)
-            result = self._solve(targets, n_rows)
-            if result is None:
-                break
-            self.model_, self.n_iter_ = result.model, len(result.history)
-            predicted, variances = result.model.to_dense(), _variances(result.model)
+        self.fits_, self.n_iter_ = [], 0
+        if self.table_.width:
+            nothing = np.zeros((n_rows, self.table_.width))
+            first = self.table_.scales(targets, nothing, nothing)
+            self.fits_ = [self._fading(targets, first, n_rows), self._ridged(targets, first, n_rows)]
         return self
 
     def transform(self, X: Any) -> Any:
@@ -136,30 +144,38 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names = super().get_feature_names_out(input_features)
         return np.asarray(names)[self._kept()]
 
-    def _solve(self, targets: list[tuple[Array, Array]], n_rows: int) -> Result | None:
-        observations, loss = self.table_.problem(targets, self.scales_, n_rows)
-        if observations is None or loss is None:
-            return None
-        problem = Problem(observations, loss, dtype=np.float64, n_jobs=self.n_jobs)
-        rank: Any = CAP if self.rank == "auto" else self.rank
-        return solve(
-            problem,
-            BayesSweeps("columns", pattern_prior=False),
-            rank=rank,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=as_seed(self.random_state),
-        )
+    def _fading(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
+        """Few factors, how many and how sure is learned; so is the noise of each column, from fit to fit."""
+        solver = BayesSweeps("columns", pattern_prior=False)
+        for k in range(ROUNDS):
+            model, _ = self._solve(solver, FADING, targets, scales, n_rows)
+            if k + 1 < ROUNDS:
+                scales = self.table_.scales(targets, model.to_dense(), _variances(model))
+        return Fit(model, scales)
+
+    def _ridged(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
+        """Many factors, all shrunk alike."""
+        solver = FactorSweeps("columns", ridge=RIDGE)
+        model, self.n_iter_ = self._solve(solver, RIDGED, targets, scales, n_rows)
+        return Fit(model, scales)
+
+    def _solve(self, solver: Any, cap: int, targets: Targets, scales: Array, n_rows: int) -> tuple[LowRankModel, int]:
+        observations, loss = self.table_.problem(targets, scales, n_rows)
+        problem = Problem(observations, loss, dtype=np.float64, n_jobs=self.n_jobs)  # type: ignore[arg-type]
+        rank: Any = cap if self.rank == "auto" else self.rank
+        seed = as_seed(self.random_state)
+        found = solve(problem, solver, rank=rank, max_iter=self.max_iter, tol=self.tol, random_state=seed)
+        return found.model, len(found.history)
 
     def _predict(self, cells: list[Cells]) -> Array:
-        """Predictions at all cells, columns of the matrix."""
-        n_rows, width = cells[0].values.size, self.table_.width
-        observations, loss = self.table_.problem(self.table_.targets(cells), self.scales_, n_rows)
-        if self.model_ is None:
-            return np.zeros((n_rows, width))
-        nothing = np.full((n_rows, width), np.nan)
-        new = nothing if observations is None else observations
-        return np.asarray(self.model_.fold_in(new, loss=loss, n_jobs=self.n_jobs).to_dense())
+        """Predictions at all cells, columns of the matrix: the mean of the models."""
+        n_rows, targets = cells[0].values.size, self.table_.targets(cells)
+        found = np.zeros((n_rows, self.table_.width))
+        for model, scales in self.fits_:
+            new, loss = self.table_.problem(targets, scales, n_rows)
+            if new is not None:  # else nothing is known of any row
+                found += model.fold_in(new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
+        return found
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
         """The table, checked, and its columns."""
@@ -183,6 +199,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _variances(model: Any) -> Array:
+def _variances(model: LowRankModel) -> Array:
     rows, cols = np.indices(model.shape)
-    return np.asarray(model.posterior.variance_at(rows.ravel(), cols.ravel()).reshape(model.shape))
+    assert model.posterior is not None
+    return model.posterior.variance_at(rows.ravel(), cols.ravel()).reshape(model.shape)

@@ -16,6 +16,7 @@ from .columns import TURN, Classes, Column, Constant, Count, Levels, Real
 from .frames import Cells
 
 Array = NDArray[Any]
+Targets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
 REAL = (Square, Huber, Absolute, Quantile)
 ORDERED = {kind.name: kind for kind in (ProportionalOdds, Ordinal, OrdinalHinge)}
 KINDS = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
@@ -56,7 +57,7 @@ class Table:
         ends = np.cumsum([0] + [len(column.losses) for column in self.columns])
         return [slice(int(lo), int(hi)) for lo, hi in pairwise(ends)]
 
-    def targets(self, cells: list[Cells]) -> list[tuple[Array, Array]]:
+    def targets(self, cells: list[Cells]) -> Targets:
         """Rows that have a value, and their targets, for each column."""
         found = []
         for each, column, kind in zip(cells, self.columns, self.kinds, strict=True):
@@ -80,7 +81,7 @@ class Table:
             found.append(values)
         return found
 
-    def scales(self, targets: list[tuple[Array, Array]], predicted: Array, variances: Array) -> Array:
+    def scales(self, targets: Targets, predicted: Array, variances: Array) -> Array:
         """Weight of each column's loss, repeated for every column of the matrix it becomes.
 
         Likelihoods of levels and categories weigh one; numbers as their noise says, counts less if they spread
@@ -91,9 +92,7 @@ class Table:
             found[place] = column.weight(wanted, predicted[rows, place], variances[rows, place])
         return found
 
-    def problem(
-        self, targets: list[tuple[Array, Array]], scales: Array, n_rows: int
-    ) -> tuple[Observations | None, Mixed | None]:
+    def problem(self, targets: Targets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
         """Observed entries with codes for targets, and the loss that knows them; None if no cell has a value."""
         rows, cols, wanted = [], [], []
         for place, (present, found) in zip(self.places(), targets, strict=True):
