@@ -1,6 +1,6 @@
 """Does `LowRankImputer` fill mixed tables better than scikit-learn's imputers, column by column?
 
-Three tenths of the cells, at random, are hidden from all methods alike, five times; errors are means over the five, in
+Three tenths of the cells, at random, are hidden from all methods alike, three times; errors are means over these, in
 each column's own unit: root mean squared error of numbers and counts, share of wrong booleans and categories, levels
 between guess and truth for ordered columns. `constant` is the best one for that error; `mean/mode` is SimpleImputer's.
 KNN and Iterative see standardised numbers, the numbers of levels, and one 0/1 column per category; as Iterative then
@@ -171,7 +171,7 @@ def errors(table: Frame, methods: dict[str, Impute], n_splits: int) -> Frame:
     return total
 
 
-def run(n_splits: int = 5) -> Iterator[Row]:
+def run(n_splits: int = 3) -> Iterator[Row]:
     """Errors of every method at every column."""
     for table, make in TABLES.items():
         for name, row in errors(make(), METHODS, n_splits).iterrows():

@@ -129,13 +129,13 @@ def test_on_a_planted_table_every_kind_is_filled_better_than_by_constants_and_ne
         assert ours < constant - 0.6 * (constant - best), kind
 
 
-def test_two_proportional_columns_fill_each_other():
+def test_columns_that_follow_from_each_other_fill_each_other():
     x = np.linspace(-3, 3, 60)
     X = np.column_stack((x, 10 - 2 * x, 0.5 * x + 1))
     seen = X.copy()
     seen[::4, 0], seen[1::4, 1], seen[2::4, 2] = np.nan, np.nan, np.nan
     filled = LowRankImputer(n_jobs=1).fit_transform(seen)
-    assert np.abs((filled - X) / X.std(axis=0)).max() < 0.25  # the best constant is off by up to 1.7
+    assert np.abs((filled - X) / X.std(axis=0)).max() < 0.1  # the best constant is off by up to 1.7
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -293,7 +293,7 @@ def test_the_truth_of_the_planted_table_is_what_its_factors_say():
         values, truth = table.columns[name], table.truth[name]
         if kind in ("real", "count"):
             assert np.mean(values - truth) == pytest.approx(0, abs=4 * np.std(values - truth) / np.sqrt(values.size))
-            assert np.std(values - truth) < 0.6 * np.std(values)
+            assert np.std(values - truth) < 0.8 * np.std(values)
         else:
             assert np.mean(values == truth) > np.max(np.unique(values, return_counts=True)[1]) / values.size
     assert table.hidden.mean() == pytest.approx(0.3, abs=0.01)

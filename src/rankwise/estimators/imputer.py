@@ -19,7 +19,10 @@ from .tables import Table, Targets
 Array = NDArray[Any]
 FADING, RIDGED = 15, 30  # largest ranks of the two fits
 RIDGE = 4.0  # of the second, in units of the losses: log likelihoods
-ROUNDS = 3  # of the first, each with the noise that the one before left in every column
+FRESH = 3  # fits of the first from nothing, each with the noise that the one before left in every column
+ROUNDS = 12  # fits of the first at most; from the fourth on they go on from the one before,
+SHORT = 5  # for this many sweeps
+SETTLED = 0.1  # share by which no noise changes any more
 
 
 class Fit(NamedTuple):
@@ -55,7 +58,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Whether columns without any value at `fit` are kept, filled with 0, False or the first category, or left out,
         as in scikit-learn's imputers.
     max_iter : int, default=30
-        Sweeps over rows and columns; of the first model three times as many.
+        Sweeps over rows and columns; of the first model several times as many.
     tol : float, default=1e-5
         Stop a fit when a sweep changes the value by less than this share of it.
     n_jobs : int, optional
@@ -121,7 +124,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.table_.width:
             nothing = np.zeros((n_rows, self.table_.width))
             first = self.table_.scales(targets, nothing, nothing)
-            self.fits_ = [self._fading(targets, first, n_rows), self._ridged(targets, first, n_rows)]
+            fading = self._fading(targets, first, n_rows)
+            between = np.sqrt(first * fading.scales)  # the noise that is left is too little for the ridge
+            self.fits_ = [fading, self._ridged(targets, between, n_rows)]
         return self
 
     def transform(self, X: Any) -> Any:
@@ -147,11 +152,13 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _fading(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
         """Few factors, how many and how sure is learned; so is the noise of each column, from fit to fit."""
         solver = BayesSweeps("columns", pattern_prior=False)
+        model: Any = None
         for k in range(ROUNDS):
-            model, _ = self._solve(solver, FADING, targets, scales, n_rows)
-            if k + 1 < ROUNDS:
-                scales = self.table_.scales(targets, model.to_dense(), _variances(model))
-        return Fit(model, scales)
+            model, _ = self._solve(solver, FADING, targets, scales, n_rows, model if k >= FRESH else None)
+            before, scales = scales, self.table_.scales(targets, model.to_dense(), _variances(model))
+            if k + 1 >= FRESH and np.allclose(before, scales, rtol=SETTLED, atol=0):
+                break
+        return Fit(model, before)
 
     def _ridged(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
         """Many factors, all shrunk alike."""
@@ -159,12 +166,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model, self.n_iter_ = self._solve(solver, RIDGED, targets, scales, n_rows)
         return Fit(model, scales)
 
-    def _solve(self, solver: Any, cap: int, targets: Targets, scales: Array, n_rows: int) -> tuple[LowRankModel, int]:
+    def _solve(
+        self, solver: Any, cap: int, targets: Targets, scales: Array, n_rows: int, start: LowRankModel | None = None
+    ) -> tuple[LowRankModel, int]:
         observations, loss = self.table_.problem(targets, scales, n_rows)
         problem = Problem(observations, loss, dtype=np.float64, n_jobs=self.n_jobs)  # type: ignore[arg-type]
         rank: Any = cap if self.rank == "auto" else self.rank
-        seed = as_seed(self.random_state)
-        found = solve(problem, solver, rank=rank, max_iter=self.max_iter, tol=self.tol, random_state=seed)
+        sweeps = self.max_iter if start is None else min(SHORT, self.max_iter)
+        limits: dict[str, Any] = {"max_iter": sweeps, "tol": self.tol, "random_state": as_seed(self.random_state)}
+        found = solve(problem, solver, rank=rank, start=start, **limits)
         return found.model, len(found.history)
 
     def _predict(self, cells: list[Cells]) -> Array:
