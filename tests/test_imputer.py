@@ -160,6 +160,13 @@ def test_an_array_of_objects_may_hold_text_numbers_and_booleans():
     assert all(isinstance(each, float) for each in filled[:, 0])
 
 
+def test_text_that_reads_as_a_number_stays_text():
+    X = np.array([["01", "a"], ["02", "b"], ["01", None], [None, "b"], ["02", "a"]], object)
+    imputer = LowRankImputer(**QUICK).fit(X)
+    assert imputer.table_.kinds == ("category", "category")
+    assert imputer.transform(X)[3, 0] in ("01", "02") and imputer.transform(X)[0, 0] == "01"
+
+
 def test_kinds_may_be_chosen_for_some_or_all_columns():
     _, seen, _ = frames()
     kinds = {"real_0": rw.losses.Quantile(0.9), "ordered_0": "ordinal", "count_0": "huber", "real_1": "square"}
@@ -270,6 +277,8 @@ WRONG = {
     "unknown column": ({"a": [1.0, 2.0]}, {"b": "huber"}, rw.SettingError, "names 'b', which the table does not have"),
     "too many kinds": ({"a": [1.0, 2.0]}, ["huber"] * 2, rw.SettingError, "has 2 kinds, but the table has 1 columns"),
     "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "must be a kind, a list of kinds or a dict"),
+    "lists": ({"a": [[1], [2]]}, "auto", rw.DataError, r"holds things that cannot be compared \(first: \[1\]\)"),
+    "all missing": ({"a": [np.nan, np.nan]}, "auto", rw.DataError, "No cell of the table has a value"),
     "nothing": ({"a": []}, "auto", rw.DataError, r"0 sample\(s\)"),
 }
 

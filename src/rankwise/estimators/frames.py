@@ -60,22 +60,22 @@ def as_table(X: Any) -> Any:
         if 0 in X.shape:
             raise DataError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): nothing to learn.")
         return X
-    kind = getattr(getattr(X, "dtype", None), "kind", "O" if not isinstance(X, np.ndarray) else "")
-    options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False}
+    if isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
+        X = _numbers_or_objects(X)
     try:
-        if kind in "OUS" and isinstance(X, np.ndarray):
-            return check_array(_numbers_or_objects(X), **options)
-        return check_array(X, **options)
-    except ValueError as error:
+        return check_array(X, dtype=None, ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
         raise DataError(str(error)) from None
 
 
 def _numbers_or_objects(X: Array) -> Array:
-    """Objects that are all numbers as numbers."""
+    """Objects that are all numbers as numbers; text stays text, even if it reads as a number."""
+    if X.dtype.kind != "O" or any(isinstance(each, str | bool | np.bool_) for each in X.flat):
+        return X.astype(object)
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError):
-        return X.astype(object)
+        return X
 
 
 def read(X: Any) -> list[Cells]:

@@ -1,6 +1,6 @@
 """From a table with a loss per column to a matrix with one loss, and from predictions back to the table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,8 @@ class Table:
     @classmethod
     def learn(cls, cells: list[Cells], wanted: Any) -> "Table":
         """From the columns as they came, and the kinds that the user wants."""
+        if all(each.missing.all() for each in cells):
+            raise DataError("No cell of the table has a value; there is nothing to learn from.")
         chosen = chosen_kinds(cells, wanted)
         columns = tuple(learn_column(each, kind) for each, kind in zip(cells, chosen, strict=True))
         empty = tuple(j for j, each in enumerate(cells) if each.missing.all())
@@ -150,7 +152,11 @@ def learn_column(cells: Cells, kind: str | Loss) -> Column:
     name, present = kind if isinstance(kind, str) else kind.name, cells.present
     if not present.size:
         return Constant((), (), _nothing(cells))
-    if len({each for each in present.tolist()}) == 1:
+    if not all(isinstance(each, Hashable) for each in present.tolist()):
+        raise DataError(
+            f"Column {cells.name!r} holds things that cannot be compared (first: {present[0]!r}); leave it out."
+        )
+    if len(set(present.tolist())) == 1:
         return Constant((), (), bool(present[0]) if cells.type == "boolean" else present[0])
     if name in ORDERED or name in ("category", "logistic"):
         names = levels_of(cells, name)
