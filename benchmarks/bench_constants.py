@@ -2,9 +2,10 @@
 
 The training part of split 0 of each data set only, a tenth of it held out, twice (seeds 11 and 12). One constant at a
 time is changed, the others keep their default, which is the row marked `=`. `cost`: RMSE or wrong signs in %, mean of
-both; `change`: against the default, with its standard error over the held-out entries of both, paired. The last column
-says for each constant whether the default is within one standard error of the best of its row, or by how many it is
-worse. On the networks only the constants that matter most are changed.
+both, with its standard error over the held-out entries; `change`: against the default, with the standard error of that,
+which is much smaller as the entries are the same. The last column says for each constant whether the default is within
+one standard error of the best value, and by how much that is better if the paired comparison can tell. On the networks
+only the constants that matter most are changed.
 """
 
 from collections.abc import Iterator
@@ -71,26 +72,30 @@ class Change(NamedTuple):
 
     value: Any
     cost: float
+    spread: float
     change: float
     deviation: float
 
 
 def changed(value: Any, found: np.ndarray, base: np.ndarray, signs: bool) -> Change:
-    """Cost, its change, and the standard error of that, by the slope of the square root for RMSE."""
+    """Cost and its change, each with its standard error, by the slope of the square root for RMSE."""
     cost, less = found.mean(), found - base
     slope = 100.0 if signs else 0.5 / np.sqrt(cost)
-    deviation = slope * less.std(ddof=1) / np.sqrt(less.size)
-    return Change(value, 100 * cost if signs else float(np.sqrt(cost)), slope * less.mean(), deviation)
+    spread, deviation = (slope * each.std(ddof=1) / np.sqrt(less.size) for each in (found, less))
+    return Change(value, 100 * cost if signs else float(np.sqrt(cost)), spread, slope * less.mean(), deviation)
 
 
 def judged(name: str, changes: list[Change]) -> Iterator[Row]:
     """The rows of one constant."""
     best = min(changes, key=lambda one: one.change)
-    far = -best.change / best.deviation if best.deviation > 0 else 0.0
-    verdict = "yes" if far <= 1 else f"no: {best.value} is better by {far:.1f} standard errors"
+    verdict = "yes" if -best.change <= best.spread else "no"
+    if -best.change > best.deviation:
+        verdict += (
+            f", but {best.value} is better by {-best.change:.4f}, {-best.change / best.deviation:.1f} paired errors"
+        )
     for one in sorted(changes, key=lambda one: (isinstance(one.value, str), one.value)):
         row: Row = {"constant": name, "value": f"{one.value} =" if one.value == usual(name) else one.value}
-        row |= {"cost": round(one.cost, 4), "change": f"{one.change:+.4f} ± {one.deviation:.4f}"}
+        row |= {"cost": f"{one.cost:.4f} ± {one.spread:.4f}", "change": f"{one.change:+.4f} ± {one.deviation:.4f}"}
         yield row | ({"default_is_fine": verdict} if one.value == usual(name) else {})
 
 

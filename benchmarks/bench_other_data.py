@@ -1,9 +1,10 @@
 """Does the default hold on data unlike the four it was made with? Nothing is set; LIBMF is tuned on each.
 
 Planted offsets and factors, then noise and a scale: jokes rated -10 to 10 by nearly all, ten stars, three ratings per
-row, two signed networks of other balance, counts, heavy tails, outliers, a matrix of rank zero, and tiny ones. A fifth
-is held out. `truth` is the cost of the planted values themselves, cut off at the ends of the data: about the least to be had. Cost: RMSE, or wrong signs in %. `left` is the share of what offsets leave above the truth that is still
-there: 0 is the truth, 1 is offsets alone, above 1 is worse than that; it has no meaning where offsets are all there is.
+row, two signed networks of other balance, counts, heavy tails, outliers, no factors at all, and tiny ones. A fifth is
+held out. `truth` is the cost of the planted values, cut off at the ends of the data: about the least to be had. Cost:
+RMSE, or wrong signs in %. `left` is the share of what offsets leave above the truth that is still there: 0 is the
+truth, 1 is offsets alone, above 1 is worse than that; empty where offsets are all there is.
 """
 
 from collections.abc import Callable, Iterator

@@ -129,7 +129,7 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    "libmf": Peer("libmf", libmf_grid, libmf_fit, tries=3),
+    "libmf": Peer("libmf", libmf_grid, libmf_fit, tries=2),
     "cmfrec": Peer("cmfrec", cmfrec_grid, cmfrec_fit),
     "surprise": Peer("surprise", surprise_grid, surprise_fit, entries=2_000_000),
     "scikit-learn imputers": Peer("sklearn", imputer_grid, imputer_fit, limit=20.0, cells=2_000_000),
@@ -151,8 +151,14 @@ def why_not(name: str, split: Split) -> str:
 def fitted(name: str, split: Split, settings: Settings) -> Fitted:
     """A peer's predictions at one setting, and what its fit took."""
     peer = PEERS[name]
-    found: Fitted = apart(peer.fit, split.train, split.held_out, settings, limit=peer.limit, tries=peer.tries)
+    limit = allowed(name, split)
+    found: Fitted = apart(peer.fit, split.train, split.held_out, settings, limit=limit, tries=peer.tries)
     return found
+
+
+def allowed(name: str, split: Split) -> float:
+    """Seconds that a fit may take: 15, and 100 for each million entries, up to the peer's limit."""
+    return min(PEERS[name].limit, 15 + 1e-4 * split.train.n_observed)
 
 
 class Choice(NamedTuple):
@@ -176,7 +182,7 @@ def search(name: str, split: Split) -> Choice:
             seconds += meter.seconds
         except NoAnswerError as error:
             costs.append(np.inf)
-            seconds += PEERS[name].limit
+            seconds += allowed(name, inner)
             failed = f"{settings}: {error}"
     if not np.isfinite(min(costs)):
         raise NoAnswerError(failed)
