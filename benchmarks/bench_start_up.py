@@ -2,7 +2,7 @@
 
 New processes, medians of five, compiled kernels cached. Bars: `import rankwise` at most 0.5 s over NumPy, SciPy and
 scikit-learn; a first fit on 100,000 observations under 1 s; `rankwise --help` under 0.3 s; ten million lines in six.
-Loading is from lines to Observations, numbering of the labels included; `read` alone gives three arrays.
+Loading is from lines to Observations, the guess of the style and the numbering of the labels included.
 """
 
 import gzip
@@ -17,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.datasets import read_movielens
-from rankwise.datasets.text import Layout, read_entries
-from rankwise.observations import Observations
+from rankwise.datasets import read_file, read_movielens
 
 from .common import Row
 
@@ -33,7 +31,6 @@ start = time.perf_counter()
 fitted = rw.MatrixCompletion({given}).fit(data)
 print(time.perf_counter() - start)
 """
-COMMA = Layout(",", (0, 1, 2), None, "`user,item,rating,time`")
 
 
 def process(*args: str, repeats: int = 5) -> tuple[float, str]:
@@ -83,22 +80,17 @@ def lines(n: int) -> bytes:
     return b"".join(pieces)
 
 
-def comma(path: Path) -> Observations:
-    """The same from a file with commas, for which there is no reader by name."""
-    return Observations.from_labels(*read_entries(path, COMMA))
-
-
 def loading(n: int) -> Iterator[Row]:
     """Text files to Observations."""
     text = lines(n)
     with tempfile.TemporaryDirectory() as folder:
         kinds: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
-            "::": (text, read_movielens),
-            "tab": (text.replace(b"::", b"\t"), read_movielens),
-            "comma": (text.replace(b"::", b","), comma),
+            "`::`": (text, read_file),
+            "comma": (text.replace(b"::", b","), read_file),
+            "tab": (text.replace(b"::", b"\t"), read_file),
+            "`::` in gzip": (gzip.compress(text, 1), read_file),
+            "`::`, as MovieLens": (text, read_movielens),
         }
-        kinds["comma, read only"] = kinds["comma"][0], lambda path: read_entries(path, COMMA)
-        kinds[":: in gzip"] = gzip.compress(text, 1), read_movielens
         for name, (content, read) in kinds.items():
             path = Path(folder) / ("ratings.gz" if "gzip" in name else "ratings.txt")
             path.write_bytes(content)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rankwise.losses import Huber, Logistic, Loss, Poisson, SmoothHinge, Square, SquaredHinge
+from rankwise.losses import Huber, Logistic, Loss, Mixed, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.losses.base import SignLoss
 from rankwise.observations import Observations
 
@@ -10,9 +10,13 @@ SMOOTH_LOSSES = [Square(), Logistic(), Huber(), Huber(0.3), SquaredHinge(), Smoo
 
 
 def targets_for(loss: Loss, rng: np.random.Generator, size) -> np.ndarray:
-    """Random targets that `loss` takes: signs, counts, or real numbers."""
+    """Random targets that `loss` takes: signs, counts, levels, codes, or real numbers."""
     if isinstance(loss, SignLoss):
         return rng.choice([-1.0, 1.0], size)
+    if hasattr(loss, "levels"):
+        return rng.integers(0, loss.levels, size).astype(float)
+    if isinstance(loss, Mixed):
+        return rng.integers(0, loss.values.size, size).astype(float)
     if isinstance(loss, Poisson):
         return rng.poisson(3.0, size).astype(float)
     return rng.normal(0.0, 2.0, size)

@@ -309,3 +309,12 @@ def test_models_of_a_solver_know_no_targets(tmp_path):
 
 def test_every_decoding_has_words_for_it():
     assert all(len(words) > 8 for words in DECODINGS.values())
+
+
+@pytest.mark.parametrize("decode", ["clip", "round", "mean", "median", "class"])
+def test_new_rows_and_columns_are_decoded_from_the_offsets(decode):
+    observations = rw.datasets.ratings(40, 30, rank=2, density=0.4).observations
+    model = rw.MatrixCompletion(rank=2).fit(observations).model_
+    found = model.predict_entries([0, 40, 3, 99], [1, 2, 30, 99], decode=decode, unknown="offset")
+    assert np.all((found >= 1) & (found <= 5))
+    assert found[0] == model.predict_entries([0], [1], decode=decode)[0]

@@ -97,12 +97,15 @@ def test_the_package_runs_as_a_module():
 
 def test_methods_lists_every_method_and_loss():
     text = invoke("methods").stdout
-    named = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    about, fits = (part.splitlines() for part in text.split("Which method takes which loss\n"))
+    named = {line.split()[0]: line for line in about if line.strip()}
+    taken = {line.split()[0]: line.split()[1:] for line in fits if line.strip()}
     assert set(rankwise.solvers.METHODS) | set(rankwise.losses.BY_NAME) <= set(named)
-    assert named["r1mp"].split()[-1] == "square" and named["glrl-none"].split()[-1] == "any"
     assert "0.25" in named["logistic"] and "-1 or +1" in named["logistic"]
-    assert "none" in named["poisson"]
-    assert all("factors and offsets" in named[name] and " any" in named[name] for name in ("rankwise", "factors"))
+    assert "none" in named["poisson"] and named["altmin"].split()[-2:] == ["a", "number"]
+    assert all("factors and offsets" in named[name] and "auto" in named[name] for name in ("rankwise", "factors"))
+    assert set(rankwise.solvers.METHODS) <= set(taken) and taken["method"] == list(rankwise.losses.BY_NAME)
+    assert taken["r1mp"] == ["yes"] + 9 * ["-"] and taken["rankwise"] == taken["glrl-none"] == 10 * ["yes"]
 
 
 def test_listing_the_methods_learns_nothing(monkeypatch):

@@ -18,13 +18,17 @@ from rankwise.losses import (
     Hinge,
     Huber,
     Logistic,
+    Mixed,
+    Ordinal,
+    OrdinalHinge,
     Poisson,
+    ProportionalOdds,
     Quantile,
     SmoothHinge,
     Square,
     SquaredHinge,
 )
-from rankwise.solvers.sides import Side
+from rankwise.model.sides import Side
 
 
 @rankwise.loss(smooth=True, lipschitz=1.0)
@@ -48,11 +52,19 @@ BOUNDED = [
     EpsilonInsensitive(0.3),
     EpsilonInsensitive(0.0),
 ]
-AVERAGED = [Logistic(), SquaredHinge(), SmoothHinge(), Poisson(), rounded, lopsided]
+ORDERED = [OrdinalHinge(3), Ordinal(4), ProportionalOdds(4)]
+BOUNDED.append(ORDERED[0])
+AVERAGED = [Logistic(), SquaredHinge(), SmoothHinge(), Poisson(), *ORDERED[1:], rounded, lopsided]
 LOSSES = BOUNDED + AVERAGED
-COMPILED = [
-    loss for loss in LOSSES if loss is not rounded
-]  # one loss of a user's shows what the compiler makes of them
+MIXED = Mixed(
+    [Square(), Huber(0.4), Logistic(), Poisson(), *ORDERED, Absolute(), Quantile(0.8), Hinge()],
+    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9],
+    [0.3, -2.0, 1.0, -0.7, -1, 1, 0, 4, 0, 2, 1, 3, 0, 2, 0.6, -0.9, 1],
+    scales=[1.0, 3.0, 1.0, 0.5, 2.0, 1.0, 1.5, 0.4, 1.0, 1.0],
+    shifts=[0.0, 0.2, -0.4, 1.0, 0.0, 0.3, 0.0, 0.1, 0.0, 0.5],
+)
+# One loss of a user's shows what the compiler makes of them, and one mixed loss what it makes of those of levels.
+COMPILED = [loss for loss in LOSSES if loss is not rounded and loss not in ORDERED] + [MIXED]
 SMOOTH = [Square(), Huber(0.4), Logistic(), SquaredHinge(), SmoothHinge(), Poisson()]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 every_compiled_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -68,7 +80,7 @@ def points(loss, rng, n=40, least=0.0):
         o = float(targets_for(loss, rng, 1)[0])
         m, s = float(rng.uniform(-3, 3)), float(rng.choice([0.0, 0.1, 1.0, 4.0]) * rng.uniform(0.5, 2)) + least
         ends = np.array([m, m - math.sqrt(s), m + math.sqrt(s)])
-        kinks = [o, o - 1, o + 1, o - 0.4, o + 0.4, o - 0.3, o + 0.3, 0.0]
+        kinks = [o, o - 1, o + 1, o - 0.4, o + 0.4, o - 0.3, o + 0.3, 0.0, -0.5, 0.5, 1.5, 2.5]
         if all(np.abs(ends - kink).min() > 0.02 for kink in kinks):
             found.append((m, s, o))
     return found

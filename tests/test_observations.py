@@ -387,11 +387,14 @@ BAD_DATA = {
     "cube": (np.ones((2, 2, 2)), r"^A two-dimensional array is needed, got shape \(2, 2, 2\)"),
     "ragged": ([[1.0, 2.0], [3.0]], "two-dimensional"),
     "text": (np.array([["a"]]), "^An array of real numbers with NaN for unknown entries is needed, got <U1"),
-    "complex": (np.array([[1j]]), "^An array of real numbers .*, got complex128"),
+    "complex": (np.array([[1j]]), "^Complex data not supported: an array of real numbers is needed, got complex128"),
     "infinite": (np.array([[1.0, np.nan, np.inf]]), r"^1 of 2 values are not finite \(first: inf at entry 1\)"),
     "all nan": (np.full((2, 3), np.nan), r"^The matrix of shape \(2, 3\) has no observed entry"),
     "all masked": (np.ma.masked_all((2, 3)), r"^The matrix of shape \(2, 3\) has no observed entry"),
-    "no columns": (np.zeros((3, 0)), r"^The matrix of shape \(3, 0\) has no observed entry"),
+    "no columns": (
+        np.zeros((3, 0)),
+        r"^The array has 0 feature\(s\) \(shape=\(3, 0\)\) while a minimum",
+    ),
     "nothing stored": (sp.csr_array((3, 4)), r"^The matrix of shape \(3, 4\) has no observed entry"),
     "nan stored": (sp.csr_array(np.array([[1.0, np.nan]])), r"^1 of 2 values are not finite \(first: nan at entry 1\)"),
     "nan stored, csc": (sp.csc_array(np.array([[1.0, np.nan]])), "^1 of 2 values are not finite"),
@@ -541,3 +544,30 @@ def test_a_pickle_brings_back_equal_read_only_arrays():
     assert after.shape == shape and after.col_labels is None
     with pytest.raises(AttributeError, match="never change"):
         after.shape = (9, 9)
+
+
+def test_rows_are_taken_in_the_order_asked_for():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((8, 5)) < 0.5, rng.normal(size=(8, 5)), np.nan)
+    rows, cols = np.nonzero(~np.isnan(dense))
+    labels = [f"r{i}" for i in range(8)]
+    seen = Observations.from_coo(rows, cols, dense[rows, cols], (8, 5), weights=1.0 + rows, labels=(labels, None))
+    for wanted in ([3, 0, 3 + 2], np.arange(8) % 2 == 0, np.arange(7, -1, -1, dtype=np.uint8)):
+        numbers = np.flatnonzero(wanted) if np.asarray(wanted).dtype == bool else np.asarray(wanted)
+        found = seen.take_rows(wanted)
+        assert found.row_labels.tolist() == [labels[i] for i in numbers]
+        again = np.full(found.shape, np.nan)
+        again[found.rows, found.cols] = found.targets
+        np.testing.assert_array_equal(again, dense[numbers])
+        np.testing.assert_array_equal(found.weights, 1.0 + numbers[found.rows])
+    for wrong in ([8], [-1], [0.5], np.ones(7, bool), 3):
+        with pytest.raises(rw.DataError, match="mask or integers from 0 to 7"):
+            seen.take_rows(wrong)
+
+
+def test_weights_add_up():
+    seen = Observations.from_coo([0, 0, 2], [0, 1, 1], [1.0, 2.0, 3.0], (3, 2), weights=[2.0, 0.0, 0.5])
+    assert seen.total_weight == 2.5 and seen.row_weights().tolist() == [2.0, 0.0, 0.5]
+    assert seen.weighted().n_observed == 2 and seen.weighted().shape == (3, 2)
+    plain = Observations.from_coo([0, 0, 2], [0, 1, 1], [1.0, 2.0, 3.0])
+    assert plain.total_weight == 3 and plain.row_weights().tolist() == [2.0, 0.0, 1.0] and plain.weighted() is plain

@@ -6,11 +6,13 @@ import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
 from rankwise import DataError, Observations, Problem, SettingError, selection, solve
-from rankwise.losses import Square
+from rankwise.losses import Hinge, Poisson, Square
 from rankwise.selection import paths
 from rankwise.solvers import FactorSweeps
 
-NO_METRICS = ("Choice", "best_methods", "choose_rank", "choose_ridge", "folds", "split_entries")
+NO_METRICS = (
+    *("Choice", "Score", "best_methods", "choose_rank", "choose_ridge", "fitting_scores", "folds", "split_entries"),
+)
 METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in NO_METRICS}
 SIGN_METRICS = ("auc", "macro_f1", "sign_accuracy")
 
@@ -280,3 +282,17 @@ def test_the_chosen_ridge_is_the_best_of_those_tried_and_the_path_ends_where_the
         assert score == pytest.approx(losses.mean(), rel=1e-9)
     assert choice.best == choice.settings[choice.scores.argmin()] < 64.0
     assert np.all(np.diff(choice.scores[:-1]) <= 0)
+
+
+def test_the_scores_of_a_loss_are_of_its_kind_and_name_their_unit():
+    signs, predicted = signs_and_predictions(4)
+    found = {score.name: score for score in selection.fitting_scores(Hinge(), signs, predicted)}
+    assert list(found) == ["accuracy", "auc", "macro_f1", "mean_loss"]
+    assert found["mean_loss"].value == pytest.approx(np.maximum(1 - signs * predicted, 0).mean())
+    assert "auc" not in {score.name for score in selection.fitting_scores(Hinge(), np.ones(3), np.ones(3))}
+    counts = np.array([0.0, 2.0, 3.0])
+    rmse, mae, mean = selection.fitting_scores(Poisson(), counts, np.log([1.0, 2.0, 5.0]))  # logs of rates
+    assert (rmse.value, mae.value) == (pytest.approx(np.sqrt(5 / 3)), pytest.approx(1.0))
+    assert mean.value == pytest.approx(np.mean([1.0, 2.0, 5.0] - counts * np.log([1.0, 2.0, 5.0])))
+    assert [score.name for score in selection.fitting_scores(None, counts, counts)] == ["rmse", "mae"]
+    assert all(score.unit and score.title for score in (rmse, mae, mean, *found.values()))

@@ -22,9 +22,9 @@ from rankwise.losses import (
     SquaredHinge,
 )
 from rankwise.model import Offsets
+from rankwise.model.sides import Side
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
 from rankwise.solvers.pattern_prior import PatternPrior
-from rankwise.solvers.sides import Side
 from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS, best_level
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -119,10 +119,10 @@ def test_the_factor_sweeps_minimise_f_plus_the_ridge(loss, weights):
     values = [expected_at(loss.formula, a, state.blur, float(o))[0] for a, o in zip(x, seen.targets, strict=True)]
     total = float(w @ values)
     for side, of in ((state.rows, seen.rows), (state.cols, seen.cols)):
-        counts = np.maximum(np.bincount(of, minlength=side.means.shape[0]), 1) ** 0.5
+        counts = np.maximum(np.bincount(of, w, minlength=side.means.shape[0]), 1) ** 0.5
         total += 0.5 * 0.7 * float(counts @ (side.factors**2).sum(axis=1)) + 0.05 * float(counts @ side.offsets**2)
     assert found[-1, 1] == pytest.approx(total, rel=1e-10)
-    level = w @ loss.value(state.constant, seen.targets) / seen.n_observed
+    level = w @ loss.value(state.constant, seen.targets) / w.sum()
     assert state.blur == pytest.approx(0.0 if loss.smooth else (0.2 * level) ** 2, rel=1e-9)
     if loss.smooth:
         assert total - problem.value() == pytest.approx(total - w @ loss.value(x, seen.targets), rel=1e-9)
@@ -151,7 +151,7 @@ def bound_of(state, loss, seen):
     x, s = (part[seen.rows, seen.cols] for part in (dense_of(state), variances_of(state)))
     expected = [expected_at(loss.formula, *map(float, at))[0] for at in zip(x, s, seen.targets, strict=True)]
     w = np.ones(seen.n_observed) if seen.weights is None else seen.weights
-    total = state.scale * float(w @ expected) + seen.n_observed * loss.log_normaliser(state.scale)
+    total = state.scale * float(w @ expected) + w.sum() * loss.log_normaliser(state.scale)
     for k, side in enumerate((state.rows, state.cols)):
         off2 = (side.means - side.around) ** 2 + side.variances
         total += 0.5 * float(np.sum(side.precisions * off2 - np.log(side.precisions) - np.log(side.variances)))
@@ -177,8 +177,8 @@ def test_the_bound_of_the_square_loss_is_that_of_normal_noise(kind):
     seen = problem.observations
     x, s = (part[seen.rows, seen.cols] for part in (dense_of(state), variances_of(state)))
     squares = seen.weights @ ((seen.targets - x) ** 2 + s)
-    assert state.scale == pytest.approx(seen.n_observed / squares, rel=1e-9)
-    total = 0.5 * seen.n_observed * (1 + np.log(2 * np.pi / state.scale))
+    assert state.scale == pytest.approx(seen.total_weight / squares, rel=1e-9)
+    total = 0.5 * seen.total_weight * (1 + np.log(2 * np.pi / state.scale))
     for side in (state.rows, state.cols):
         n = side.means.shape[0]
         spread = (side.means**2 + side.variances).mean(axis=0)

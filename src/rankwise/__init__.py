@@ -16,17 +16,21 @@ _HOMES = {
     "MissingExtraError": "_errors",
     "ModelFileError": "_errors",
     "NotFittedError": "_errors",
+    "LowRankImputer": "estimators",
     "LowRankModel": "model",
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
     "Observations": "observations",
+    "PairRegressor": "estimators",
     "Problem": "objectives",
     "RankwiseError": "_errors",
     "Ridged": "objectives",
     "RobustFactorization": "estimators",
     "SettingError": "_errors",
+    "SignedLinkPredictor": "estimators",
     "load": "model",
     "loss": "losses",
+    "plots": "report",
     "solve": "solvers",
 }
 _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
@@ -42,11 +46,12 @@ if TYPE_CHECKING:
         RankwiseError,
         SettingError,
     )
-    from .estimators import MatrixCompletion, RobustFactorization
+    from .estimators import LowRankImputer, MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
+    from .report import plots
     from .solvers import solve
 
 
@@ -70,6 +75,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "DataError",
     "LossError",
+    "LowRankImputer",
     "LowRankModel",
     "MatrixCompletion",
     "MissingExtraError",
@@ -77,15 +83,18 @@ __all__ = [
     "MultitaskRegression",
     "NotFittedError",
     "Observations",
+    "PairRegressor",
     "Problem",
     "RankwiseError",
     "Ridged",
     "RobustFactorization",
     "SettingError",
+    "SignedLinkPredictor",
     "datasets",
     "load",
     "loss",
     "losses",
+    "plots",
     "selection",
     "solve",
     "solvers",

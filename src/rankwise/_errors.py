@@ -9,6 +9,10 @@ class DataError(RankwiseError, ValueError):
     """The observed entries cannot be used as they are."""
 
 
+class DataTypeError(DataError, TypeError):
+    """Something that is no number stands where a number belongs."""
+
+
 class LossError(RankwiseError, ValueError):
     """A loss is not what it declares, or lacks what a solver needs."""
 

@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 PIPED_WIDTH = 120  # a pipe has no width of its own, and wrapped cells are hard to search
@@ -35,3 +37,8 @@ def table(
     out.print(found)
     if plain:
         out.print()
+
+
+def size_of(path: Path) -> str:
+    """Size of a file in words."""
+    return decimal(path.stat().st_size)

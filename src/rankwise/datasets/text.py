@@ -1,6 +1,8 @@
 """Published text files of (row, column, value) lines: plain, gzip, or inside a zip archive."""
 
+import bz2
 import gzip
+import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ AnyPath = str | os.PathLike[str]
 Entries = tuple[Array, Array, Array]
 BLOCK = 1 << 20  # bytes read at once: fits the cache of a core, and hides the cost of a call
 SHOWN = 80  # characters of a bad line that an error repeats
+PACKED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,14 @@ class Layout:
     fits: Callable[[Array], Array] = np.isfinite
 
 
-def read_entries(path: AnyPath, layout: Layout) -> Entries:
-    """Rows and columns (int64) and values (float32) of all lines, in file order; 0.1 s for a million lines.
+def read_entries(path: AnyPath, layout: Layout, skip: int = 0) -> Entries:
+    """Rows and columns (int64) and values (float32) of all lines but the first `skip`; 0.1 s for a million lines.
 
-    A path may end in .gz, or lead through a zip archive: ``ml-1m.zip/ml-1m/ratings.dat``. Unpacking
-    takes another 0.2 s for a million lines.
+    They come in file order. A path may end in .gz, .bz2 or .xz, or lead through a zip archive:
+    ``ml-1m.zip/ml-1m/ratings.dat``. Unpacking takes another 0.2 s for a million lines.
     """
-    found, line = [], 1
-    for block in _blocks(path):
+    found, line = [], 1 + skip
+    for block in _blocks(path, skip):
         entries, n_lines = _parse(block, layout, f"{os.fspath(path)}, line", line)
         found.append(entries)
         line += n_lines
@@ -67,18 +70,18 @@ def read_entries(path: AnyPath, layout: Layout) -> Entries:
 
 def first_line(path: AnyPath) -> str:
     """The first line of a file, without its end."""
-    with _readable(path), _open(path) as stream:
+    with readable(path), opened(path) as stream:
         line: bytes = stream.readline(BLOCK)
     return line.decode("latin-1").rstrip("\r\n")
 
 
-def _open(path: AnyPath) -> Any:
-    """Open a file for reading bytes: plain, through gzip if its name ends in .gz, or inside a zip archive."""
+def opened(path: AnyPath) -> Any:
+    """Open a file for reading bytes: plain, unpacked if its name ends in .gz, .bz2 or .xz, or inside a zip archive."""
     path = Path(path)
     archive = next((part for part in (path, *path.parents) if part.suffix == ".zip" and part.is_file()), None)
     if archive is not None:
         return _open_member(archive, path.relative_to(archive).as_posix())
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+    return PACKED[path.suffix](path) if path.suffix in PACKED else path.open("rb")
 
 
 def _open_member(archive: Path, member: str) -> IO[bytes]:
@@ -91,20 +94,24 @@ def _open_member(archive: Path, member: str) -> IO[bytes]:
 
 
 @contextmanager
-def _readable(path: AnyPath) -> Iterator[None]:
+def readable(path: AnyPath) -> Iterator[None]:
     """Turn what a missing, locked or damaged file raises into one sentence."""
     try:
         yield
     except FileNotFoundError:
         raise DataError(f"There is no file at {os.fspath(path)}.") from None
-    except (OSError, EOFError, zlib.error, BadZipFile) as error:
+    except IsADirectoryError:
+        raise DataError(f"{os.fspath(path)} is a folder; name a file in it.") from None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile) as error:
         raise DataError(f"{os.fspath(path)} cannot be read ({error}); fetch it again if it is damaged.") from error
 
 
-def _blocks(path: AnyPath) -> Iterator[Array]:
-    """The file's bytes in blocks of whole lines, each ended by a newline."""
+def _blocks(path: AnyPath, skip: int) -> Iterator[Array]:
+    """The file's bytes, without the first lines, in blocks of whole lines, each ended by a newline."""
     rest = b""
-    with _readable(path), _open(path) as stream:
+    with readable(path), opened(path) as stream:
+        for _ in range(skip):
+            stream.readline()
         while block := stream.read(BLOCK):
             whole, newline, after = block.rpartition(b"\n")
             if newline:

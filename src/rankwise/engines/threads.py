@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import joblib
@@ -12,7 +13,9 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 
 from .._checks import is_whole
-from .._errors import SettingError
+from .._errors import DataError, SettingError
+from ..losses import Loss
+from ..observations import Observations
 from .buffers import Buffers
 from .shard import Shard
 
@@ -45,6 +48,14 @@ class Threads:
         self.buffers = Buffers()
         for shard in shards:
             shard.buffers = self.buffers
+
+    @classmethod
+    def over(cls, observations: Observations, loss: Loss, dtype: Any, n_jobs: int | None = None) -> "Threads":
+        """The shards of these observations; refuses targets that the loss or the number type cannot take."""
+        loss.check_targets(observations.targets)
+        _check_range(observations, np.dtype(dtype))
+        cuts = pairwise(observations.cuts().tolist())
+        return cls([Shard(observations, loss, *rows, dtype) for rows in cuts], n_jobs)
 
     def run(self, verb: str, *args: Any) -> None:
         """Verbs whose answers stay in the shards."""
@@ -147,3 +158,12 @@ class _Round:
             self.join(self.joined, self.waiting.pop(self.joined))
             self.joined += 1
         self.turn.notify_all()
+
+
+def _check_range(observations: Observations, dtype: np.dtype[Any]) -> None:
+    largest = float(np.abs(observations.targets).max())
+    if largest > 1e-3 * float(np.finfo(dtype).max) ** 0.5:
+        raise DataError(
+            f"The largest target, {largest:g}, is too large to be squared in {dtype}; "
+            "divide the targets by a constant, or use dtype=float64."
+        )

@@ -1,24 +1,28 @@
 """What the estimators share: build the objective, solve, store, predict."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 from .. import losses
 from .._checks import is_number, is_whole
 from .._errors import NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel, Residuals, Seen, Targets, save
+from ..model import LowRankModel, Residuals, Seen, Targets, save, summary_html
 from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
-from ..observations import Observations
+from ..observations import Observations, is_frame
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, solve
+from ..solvers import Record, Result, fit_offsets, get, solve
 from .calibration import calibrated, set_aside
+from .progress import Aim, watched
+from .serving import Serving
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
 PLAIN = (bool, int, float, str, type(None))
@@ -26,7 +30,11 @@ STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the histo
 LONGEST = 100  # the largest rank that rank="auto" tries
 
 
-class LowRankEstimator(BaseEstimator):
+class Unfitted(NotFittedError, SklearnNotFittedError):
+    """`NotFittedError` that scikit-learn knows as its own."""
+
+
+class LowRankEstimator(Serving, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the estimators; the parameters are declared by each of them."""
 
     loss: str | Loss
@@ -35,41 +43,81 @@ class LowRankEstimator(BaseEstimator):
     time_limit: float | None
     dtype: Any
     n_jobs: int | None
+    verbose: Any
     random_state: Any
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        row: Any = None,
+        col: Any = None,
+        value: Any = None,
+        weight: Any = None,
+        held_out: Any = None,
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> Any:
         """Learn from the observed entries.
 
         Parameters
         ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, or Observations
-            Stored entries of a sparse matrix are observed, explicit zeros included.
+        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
+            Stored entries of a sparse matrix are observed, explicit zeros included. A data frame of pandas, polars or
+            pyarrow is long, one line per entry, if `col` and `value` are given; else it is the matrix itself with
+            missing values at unknown entries, and its index and columns become labels.
         y : ignored
+        row, col, value : name of a column, optional
+            Of a long data frame: where the row labels, the column labels and the observed values are.
+        weight : name of a column, optional
+            Of a long data frame: weight of each entry's loss.
+        held_out : same as X, optional
+            Entries to score after each step, by the mean loss, see `history_`; the clock stands still meanwhile.
+            They are matched to X by label; entries of rows and columns that X does not have are not scored.
+        callback : callable, optional
+            Called with each step's `Record`; stops the fit if it returns true.
         """
-        given, seed = Observations.from_any(X), as_seed(self.random_state)
-        observations, held_out = set_aside(given, getattr(self, "calibration", 0.0), seed)
+        names = {"row": row, "col": col, "value": value, "weight": weight}
+        observations = Observations.from_any(X, **names)
         if held_out is not None:
+            names = names if is_frame(held_out) else {}
+            held_out = Observations.from_any(held_out, **names).aligned(observations)
+        self._learn(observations, held_out=held_out, callback=callback)
+        if is_frame(X) and col is None and observations.col_labels is not None:
+            self.feature_names_in_ = observations.col_labels.astype(object)
+        return self
+
+    def _learn(self, given: Observations, **scoring: Any) -> None:
+        """Solve and store."""
+        for name in ("path_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        seed, start = as_seed(self.random_state), self._start()
+        observations, kept = set_aside(given.weighted(), getattr(self, "calibration", 0.0), seed)
+        if kept is not None:
             loss = losses.get(loss_for(self.loss, given))
             refuse_signs(loss, loss.link)
-        self.__dict__.pop("path_", None)  # of an earlier fit
         solver, rank = self._plan(observations, seed)
         limits: dict[str, Any] = {
             "tol": self.tol,
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
-        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits)
+        grows = get(solver).grows
+        aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
+        scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
+        result = solve(
+            self._objective(observations), solver, rank=rank, random_state=seed, start=start, **limits, **scoring
+        )
         self.history_, self.status_ = result.history, result.status
         targets = Targets.of(result.model, observations)
         self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))
-        self.n_features_in_ = result.model.shape[1]
+        self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
         self.observations_ = observations
-        if held_out is not None:
-            self.calibrate(held_out)
+        if kept is not None:
+            self.calibrate(kept)
             self.model_ = replace(self.model_, seen=Seen(given.indptr, given.indices))
-        return self
 
     def predict_entries(
         self,
@@ -80,9 +128,12 @@ class LowRankEstimator(BaseEstimator):
         scale: str = "link",
         return_std: bool = False,
         decode: str | None = None,
+        unknown: str = "error",
     ) -> Any:
         """Predictions at pairs of rows and columns; see `LowRankModel.predict_entries`."""
-        return self._fitted().predict_entries(rows, cols, rank=rank, scale=scale, return_std=return_std, decode=decode)
+        return self._fitted().predict_entries(
+            rows, cols, rank=rank, scale=scale, return_std=return_std, decode=decode, unknown=unknown
+        )
 
     def predict_interval(
         self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
@@ -130,14 +181,35 @@ class LowRankEstimator(BaseEstimator):
         """All but the observed entries."""
         return {name: part for name, part in super().__getstate__().items() if name != "observations_"}
 
+    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
+        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
+        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
+        return self.fold_in(X).row_factors()
+
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the fitted model to a file that `rankwise.load` reads; without labels or the seen pattern if wanted."""
         save(self._fitted(), path, labels=labels, seen=seen)
 
+    def _html_repr(self) -> str:
+        """What a notebook shows: a summary once fitted, scikit-learn's diagram before."""
+        if not hasattr(self, "model_"):
+            return str(super()._html_repr())
+        return summary_html(self.model_, type(self).__name__)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn may give: sparse matrices, and NaN."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
     def _facts(self, observations: Observations, solver: Any, result: Result) -> dict[str, Any]:
         """How the model was learned, in plain values that fit into its file."""
         history, choice = result.history, self.__dict__.get("path_")
-        steps = {name: history.column(name).tolist() for name in STEPS}
+        scored = len(history) > 0 and history[0].score is not None
+        steps = {name: history.column(name).tolist() for name in (*STEPS, *(("score",) if scored else ()))}
         facts: dict[str, Any] = {
             "estimator": type(self).__name__,
             "settings": {name: value if isinstance(value, PLAIN) else str(value) for name, value in self._changed()},
@@ -155,7 +227,9 @@ class LowRankEstimator(BaseEstimator):
     def _changed(self) -> list[tuple[str, Any]]:
         """Parameters that differ from their defaults."""
         usual = type(self)().get_params()
-        return [(name, value) for name, value in self.get_params().items() if value is not usual[name]]
+        return [
+            (name, value) for name, value in self.get_params().items() if name != "verbose" and value is not usual[name]
+        ]
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""
@@ -189,9 +263,17 @@ class LowRankEstimator(BaseEstimator):
         self.path_ = choice
         return choice.best
 
+    def _start(self) -> LowRankModel | None:
+        """The model to go on from, if there is one and `warm_start` asks for it."""
+        return self.__dict__.get("model_") if getattr(self, "warm_start", False) else None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._fitted().rank
+
     def _fitted(self) -> LowRankModel:
         if not hasattr(self, "model_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+            raise Unfitted(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
         model: LowRankModel = self.model_
         return model
 

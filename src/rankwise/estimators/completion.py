@@ -58,6 +58,9 @@ class MatrixCompletion(LowRankEstimator):
         Sweeps of "bayes" and "factors"; 12 by default.
     time_limit : float, optional
         Stop after this many seconds.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
+        number, or at a higher rank. The pursuits go on to a higher rank only.
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.
@@ -66,6 +69,8 @@ class MatrixCompletion(LowRankEstimator):
         more fits are then tried, by quantiles; `calibrate` can be told not to.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the start; None means 0, so that fits repeat.
+    verbose : {0, 1}, default=0
+        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
 
     Attributes
     ----------
@@ -84,6 +89,10 @@ class MatrixCompletion(LowRankEstimator):
         Observations were given. Not kept in a pickle.
     n_features_in_ : int
         Number of columns.
+    n_iter_ : int
+        Number of steps.
+    feature_names_in_ : ndarray
+        Names of the columns, if `fit` got a data frame that is the matrix.
     """
 
     def __init__(
@@ -102,10 +111,12 @@ class MatrixCompletion(LowRankEstimator):
         tol: float | None = None,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        warm_start: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         calibration: float = 0.0,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.rank = rank
@@ -120,10 +131,12 @@ class MatrixCompletion(LowRankEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.warm_start = warm_start
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.calibration = calibration
         self.random_state = random_state
+        self.verbose = verbose
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """The named method, sweeps, or a pursuit with the asked refinement."""
@@ -168,6 +181,9 @@ class MatrixCompletion(LowRankEstimator):
         def solver(ridge: Any) -> FactorSweeps:
             return FactorSweeps("both" if self.offsets == "auto" else self.offsets, self.block, ridge=ridge)
 
+        start = self._start()
+        if start is not None and start.learned is not None and self.ridge in (None, "auto"):
+            return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
             self.path_ = choose_ridge(
                 observations,

@@ -33,7 +33,7 @@ class RobustFactorization(LowRankEstimator):
         The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
     shrinkage : float, default=0.7
         Share of the best step that is taken.
-    oracle, tol, time_limit, dtype, n_jobs, calibration, random_state
+    oracle, tol, time_limit, dtype, n_jobs, calibration, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
@@ -58,6 +58,7 @@ class RobustFactorization(LowRankEstimator):
         n_jobs: int | None = None,
         calibration: float = 0.0,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.rank = rank
@@ -72,16 +73,13 @@ class RobustFactorization(LowRankEstimator):
         self.n_jobs = n_jobs
         self.calibration = calibration
         self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn from the observed entries; see `MatrixCompletion.fit`."""
-        if not isinstance(losses.get(self.loss), ROBUST):
-            names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
-            raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        return super().fit(X, y)
+        self.verbose = verbose
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
+        if not isinstance(losses.get(self.loss), ROBUST):
+            names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
+            raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
         nonsmooth = NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
         solver = GreedyPursuit("economic", self.oracle) if losses.get(self.loss).smooth else nonsmooth
         return solver, self._pursued_rank(observations, solver, self.loss, seed)

@@ -6,7 +6,9 @@ from typing import Any
 from .._errors import LossError
 from .base import Loss
 from .custom import CustomLoss, loss
+from .mixed import Mixed
 from .nonsmooth import Absolute, EpsilonInsensitive, Hinge, Quantile
+from .ordinal import Ordinal, OrdinalHinge, ProportionalOdds
 from .smooth import Huber, Logistic, Poisson, SmoothHinge, Square, SquaredHinge
 
 BY_NAME: dict[str, type[Loss]] = {
@@ -22,6 +24,9 @@ BY_NAME: dict[str, type[Loss]] = {
         Quantile,
         Hinge,
         EpsilonInsensitive,
+        Ordinal,
+        OrdinalHinge,
+        ProportionalOdds,
     )
 }
 
@@ -57,7 +62,11 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
+    "Mixed",
+    "Ordinal",
+    "OrdinalHinge",
     "Poisson",
+    "ProportionalOdds",
     "Quantile",
     "SmoothHinge",
     "Square",

@@ -4,14 +4,18 @@ from ..engines import Offsets
 from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
 from .files import load, save
+from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 from .residuals import Residuals
+from .summary import summary_html
 from .targets import Targets
 
 __all__ = [
     "DECODINGS",
     "Factors",
+    "Learned",
+    "LearnedSide",
     "LowRankModel",
     "Offsets",
     "Posterior",
@@ -22,4 +26,5 @@ __all__ = [
     "load",
     "predict",
     "save",
+    "summary_html",
 ]

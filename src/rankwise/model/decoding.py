@@ -27,7 +27,10 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
     """Predictions `x` of the link scale at row and column numbers, decoded; `sure` leaves their variances out."""
     if how not in DECODINGS:
         raise SettingError(f"`decode` must be one of {', '.join(map(repr, DECODINGS))}, got {how!r}.")
-    variances = np.zeros(x.size) if sure or model.posterior is None else model.posterior.variance_at(rows, cols)
+    variances = np.zeros(x.size)
+    if not sure and model.posterior is not None:
+        known = (rows >= 0) & (cols >= 0)  # others are predicted from the offsets alone
+        variances[known] = model.posterior.variance_at(rows[known], cols[known])
     if how == "probability":
         return _probability(model, x, variances)
     targets = targets_of(model)

@@ -1,4 +1,4 @@
-"""Model files: one zip of plain arrays, no pickle, written whole or not at all."""
+"""Model files: one zip of plain arrays with a checksum, no pickle, written whole or not at all; docs/model-files.md."""
 
 import json
 import os
@@ -17,11 +17,14 @@ from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from .intervals import from_arrays, to_arrays
+from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
+from .seal import seal, sealed
 from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3
+SEALED = 3  # the first format with a checksum
 ABOUT = ("link", "chosen", "only_by")
 OFFSETS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
@@ -47,7 +50,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
             if found is not None:
                 arrays[name] = _plain(found, name)
     about = {"format": FORMAT, "version": VERSION} | {name: getattr(model, name) for name in ABOUT}
-    about |= {"loss": losses.to_plain(model.loss), "facts": model.facts}
+    about |= {"loss": losses.to_plain(model.loss), "facts": model.facts, "scale": float(model.scale)}
     if seen and model.seen is not None:
         arrays |= {f"seen_{name}": part for name, part in model.seen._asdict().items()}
     if model.offsets is not None:
@@ -55,6 +58,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= {f"offsets_{name}": getattr(model.offsets, name) for name in OFFSETS}
     if model.posterior is not None:
         about["noise_variance"] = float(model.posterior.noise_variance)
+    if model.learned is not None:
+        about["learned"], learned = model.learned.to_plain()
+        arrays |= learned
+    elif model.posterior is not None:
         arrays |= {f"posterior_{name}": getattr(model.posterior, name) for name in POSTERIOR}
     if model.targets is not None:
         arrays |= {f"targets_{name}": part for name, part in model.targets.to_arrays().items()}
@@ -65,8 +72,9 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             np.savez(file, allow_pickle=False, **arrays)
+            seal(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -79,8 +87,10 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
 def load(path: str | os.PathLike[str]) -> LowRankModel:
     """Read a model file. Never runs code from it."""
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with open(path, "rb") as handle:
+            sound = sealed(handle)
+            with np.load(handle, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop("about").tobytes())
         version = int(about["version"]) if about["format"] == FORMAT else None
     except FileNotFoundError:
@@ -93,6 +103,8 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
         raise ModelFileError(
             f"{os.fspath(path)} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
         )
+    if sound is False or (sound is None and version >= SEALED):
+        raise ModelFileError(f"{os.fspath(path)} is damaged: its checksum does not hold.")
     return _checked(arrays, about, os.fspath(path))
 
 
@@ -102,7 +114,12 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         if "constant" in about:  # from format 2 on
             found = {name: parts.pop(f"offsets_{name}") for name in OFFSETS}
             parts["offsets"] = Offsets(float(about["constant"]), **found)
-        if "noise_variance" in about:
+        parts["scale"] = float(about.get("scale", 1.0))
+        if "learned" in about:
+            parts["learned"] = Learned.from_plain(about["learned"], parts)
+            if "noise_variance" in about:
+                parts["posterior"] = parts["learned"].posterior(float(about["noise_variance"]))
+        elif "noise_variance" in about:
             found = {name: parts.pop(f"posterior_{name}") for name in POSTERIOR}
             parts["posterior"] = Posterior(**found, noise_variance=float(about["noise_variance"]))
         parts["loss"], parts["facts"] = losses.from_plain(about.get("loss")), about.get("facts", {})  # from format 3 on
@@ -143,6 +160,8 @@ def _extras_fit(model: LowRankModel) -> bool:
         width, sizes = max(model.posterior.row_means.shape[1], 1), np.repeat(model.shape, 2)
         parts += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
     kinds = (np.float32, np.float64)
+    if not 0 < model.scale < np.inf or not (model.learned is None or model.learned.is_sound(model.shape)):
+        return False
     if model.seen is not None:
         check_csr(*model.seen, model.shape)
     sound = isinstance(model.facts, dict) and all(

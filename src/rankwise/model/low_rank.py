@@ -1,25 +1,32 @@
 """`LowRankModel`: what a solver returns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import DataError, SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
+from ..observations.labels import find, lookup
+from . import ranking
 from .decoding import decode as decoded
 from .decoding import targets_of
 from .factors import predict
 from .intervals import Calibration, refuse_signs
+from .learned import Learned
 from .posterior import Posterior
 from .residuals import Residuals, entries_of, most_unlikely
+from .summary import summary_html
 from .targets import Targets
 
 SCALES = ("link", "response")
+UNKNOWN = ("error", "offset")
+AXES = ("rows", "columns")
 
 
 class Seen(NamedTuple):
@@ -27,6 +34,12 @@ class Seen(NamedTuple):
 
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
+
+    def transposed(self, n_cols: int) -> "Seen":
+        """The same entries with rows and columns exchanged."""
+        ones, shape = np.ones(self.indices.size, bool), (self.indptr.size - 1, n_cols)
+        turned = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
+        return Seen(turned.indptr.astype(np.uint64), turned.indices.astype(np.uint32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +51,7 @@ class LowRankModel:
     path : ndarray of shape (longest, longest)
         Row k - 1 holds the coefficients of the rank-k model, zeros beyond.
     U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
-        Unit columns.
+        Unit columns; those of the rows of a model made by `fold_in` are not.
     row_labels, col_labels : ndarray or None
         Names of the rows and columns; None means their numbers.
     link : {"identity", "logit", "log"}
@@ -62,6 +75,10 @@ class LowRankModel:
         What `predict_interval` needs.
     facts : dict
         How it was learned, in plain values for reports: method, settings, seconds, history.
+    learned : Learned, optional
+        Both sides as the last sweep left them, if it was learned by sweeps.
+    scale : float, default=1
+        What an entry's loss counts for against the spread of the factors: one over the noise, where there is any.
     """
 
     path: NDArray[np.float64]
@@ -79,6 +96,8 @@ class LowRankModel:
     targets: Targets | None = None
     calibration: Calibration | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    learned: Learned | None = None
+    scale: float = 1.0
 
     @property
     def rank(self) -> int:
@@ -114,6 +133,7 @@ class LowRankModel:
         scale: str = "link",
         return_std: bool = False,
         decode: str | None = None,
+        unknown: str = "error",
     ) -> Any:
         """Predictions at pairs of rows and columns, by label if there are labels, else by number.
 
@@ -131,6 +151,9 @@ class LowRankModel:
             Predictions in the targets' own units, matched to a metric (docs/predictions.md): kept within the scale of
             the training targets; moved to the nearest value of their grid; the mean (least squared error) or the median
             (least absolute error) of the predictive distribution; the most likely value; the probability of +1.
+        unknown : {"error", "offset"}, default="error"
+            What to do with rows and columns that were not in the data: refuse, or predict from the offsets alone: the
+            constant, and the other side's offset if that is known.
 
         Returns
         -------
@@ -140,8 +163,10 @@ class LowRankModel:
             raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
         if decode is not None and scale != "link":
             raise SettingError("`decode` already gives the targets' own units; leave out `scale`.")
-        row_of, col_of = self.numbers(rows, cols)
-        linked = self.at(row_of, col_of, rank)
+        if unknown not in UNKNOWN:
+            raise SettingError(f"`unknown` must be 'error' or 'offset', got {unknown!r}.")
+        row_of, col_of = self.numbers(rows, cols, unknown)
+        linked = self._at_known(row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
         if decode is not None:
             found = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
         else:
@@ -193,19 +218,126 @@ class LowRankModel:
         """
         return most_unlikely(self, entries_of(self, X), n)
 
-    def numbers(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and column numbers of pairs of labels, checked."""
-        row_of = find(rows, self.row_labels, self.shape[0], "row")
-        col_of = find(cols, self.col_labels, self.shape[1], "column")
+    def numbers(
+        self, rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column numbers of pairs of labels, checked; -1 for unknown ones if these are let through."""
+        number = find if unknown == "error" else lookup
+        row_of = number(rows, self.row_labels, self.shape[0], "row")
+        col_of = number(cols, self.col_labels, self.shape[1], "column")
         if row_of.shape != col_of.shape:
             raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
         return row_of, col_of
+
+    def recommend(
+        self,
+        rows: ArrayLike,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        only: ArrayLike | None = None,
+        rank: int | None = None,
+        n_jobs: int | None = None,
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The columns with the highest predictions for each row, best first; ties go to the lower column number.
+
+        Costs O(len(rows) n_cols rank). The same on any number of threads.
+
+        Parameters
+        ----------
+        rows : label or array-like of labels
+            Rows to recommend for, by label if there are labels, else by number.
+        n : int, default=10
+        exclude_seen : bool, default=True
+            Leave out the columns that the row was observed at.
+        only : array-like of labels, optional
+            Columns to choose among; all by default.
+        rank : int, optional
+            Any rank of the path.
+        n_jobs : int, optional
+            Threads; None means all usable cores.
+
+        Returns
+        -------
+        labels, scores : ndarray
+            For a single row, of shape (n,), or shorter if fewer columns are left. For several, of shape
+            (len(rows), n), where a row with fewer columns ends in the label None (-1 if columns are numbered) and the
+            score minus infinity. Scores are on the link scale, as those of `predict_entries`.
+        """
+        wanted = find(rows, self.row_labels, self.shape[0], "row")
+        among = None if only is None else np.unique(find(only, self.col_labels, self.shape[1], "column"))
+        excluded = self._seen_in(wanted) if exclude_seen else ranking.none_excluded(wanted.size)
+        best = ranking.best_columns(self._sides(wanted, rank), ranking.check_count(n), excluded, among, n_jobs)
+        return ranking.named(best, self.col_labels, rows)
+
+    def similar(
+        self, labels: ArrayLike, n: int = 10, *, axis: str = "rows", rank: int | None = None, n_jobs: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """The rows (or columns) most like the given ones, best first, themselves left out.
+
+        How much alike two rows are is the cosine between their rows of the low-rank part; offsets play no role. A row
+        that is zero there is like no other: its cosines are 0.
+
+        Parameters
+        ----------
+        labels : label or array-like of labels
+            Rows, or columns with ``axis="columns"``.
+        n : int, default=10
+        axis : {"rows", "columns"}, default="rows"
+        rank : int, optional
+            Any rank of the path.
+        n_jobs : int, optional
+            Threads; None means all usable cores.
+
+        Returns
+        -------
+        labels, cosines : ndarray
+            Of shape (n,) for a single label and (len(labels), n) for several; as `recommend` gives them.
+        """
+        if axis not in AXES:
+            raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+        theta, size = self.coefficients(rank), self.shape[AXES.index(axis)]
+        near, far, names = (self.U, self.V, self.row_labels) if axis == "rows" else (self.V, self.U, self.col_labels)
+        wanted = find(labels, names, size, axis.removesuffix("s"))
+        themselves = ranking.Excluded(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
+        vectors = ranking.directions(theta, near, far)
+        sides = ranking.Sides(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(size))
+        best = ranking.best_columns(sides, ranking.check_count(n), themselves, n_jobs=n_jobs)
+        return ranking.named(best, names, labels)
+
+    def _sides(self, rows: NDArray[np.int64], rank: int | None) -> ranking.Sides:
+        """What the predictions of these rows are made of."""
+        theta, offsets = self.coefficients(rank), self.offsets
+        left = self.U[rows, : theta.size] * theta
+        if offsets is None:
+            return ranking.Sides(left, self.V, np.zeros(rows.size), np.zeros(self.shape[1]))
+        base = offsets.constant + offsets.rows[rows].astype(np.float64)
+        return ranking.Sides(left, self.V, base, offsets.cols.astype(np.float64))
+
+    def _seen_in(self, rows: NDArray[np.int64]) -> ranking.Excluded:
+        if self.seen is None:
+            raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
+        return ranking.excluded_of(*self.seen, rows)
+
+    def _at_known(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
+        """Predictions where row and column are known; elsewhere, where one is -1, what the offsets say."""
+        known = (rows >= 0) & (cols >= 0)
+        found = np.zeros(rows.size)
+        if self.offsets is not None:
+            left, right = (np.append(side.astype(np.float64), 0.0) for side in (self.offsets.rows, self.offsets.cols))
+            found = self.offsets.constant + left[rows] + right[cols]
+        found[known] = self.at(rows[known], cols[known], rank)
+        return found
 
     def _deviations(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
         if self.posterior is None:
             raise SettingError('Only models of refine="bayes" know how sure they are; leave out `return_std`.')
         if rank is not None and rank != self.rank:
             raise SettingError(f"Standard deviations are known at the full rank, {self.rank}, only; leave out `rank`.")
+        if rows.size and min(rows.min(), cols.min()) < 0:
+            raise SettingError(
+                "No standard deviation is known for rows and columns that are new; leave out `return_std`."
+            )
         return np.sqrt(self.posterior.variance_at(rows, cols))
 
     def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
@@ -213,11 +345,84 @@ class LowRankModel:
         found = predict(self.coefficients(rank), self.U, self.V, rows, cols)
         return found if self.offsets is None else found + self.offsets.at(rows, cols)
 
+    def reconstruct(
+        self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "link"
+    ) -> NDArray[np.float64]:
+        """The whole matrix, refused if it would take more than `max_bytes`; float64, shape (n_rows, n_cols)."""
+        if scale not in SCALES:
+            raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
+        if not is_number(max_bytes) or not max_bytes >= 0:
+            raise SettingError(f"`max_bytes` must be a number of at least zero, got {max_bytes!r}.")
+        needed = 8 * self.shape[0] * self.shape[1]
+        if needed > max_bytes:
+            raise SettingError(
+                f"The whole matrix of {self.shape[0]} x {self.shape[1]} takes {needed / 2**30:.3g} GiB, more than the "
+                f"{max_bytes / 2**30:.3g} GiB allowed: use `predict_entries` or `recommend`, or raise `max_bytes`."
+            )
+        linked = self.to_dense(rank)
+        return linked if scale == "link" else np.asarray(response(self.link, linked))
+
     def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
         """The whole matrix; for small ones."""
         theta = self.coefficients(rank)
         found = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
         return found if self.offsets is None else found + self.offsets.to_dense()
+
+    def row_factors(self, rank: int | None = None) -> NDArray[np.float64]:
+        """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the predictions, offsets left out."""
+        theta = self.coefficients(rank)
+        return np.asarray(self.U[:, : theta.size] * theta, np.float64)
+
+    def col_factors(self, rank: int | None = None) -> NDArray[np.float64]:
+        """Coordinates of the columns, ``V * theta``: times ``U.T`` they are the predictions, offsets left out."""
+        theta = self.coefficients(rank)
+        return np.asarray(self.V[:, : theta.size] * theta, np.float64)
+
+    def transposed(self) -> "LowRankModel":
+        """The same model with rows and columns exchanged."""
+        offsets, posterior = self.offsets, self.posterior
+        return replace(
+            self,
+            U=self.V,
+            V=self.U,
+            row_labels=self.col_labels,
+            col_labels=self.row_labels,
+            offsets=None if offsets is None else Offsets(offsets.constant, offsets.cols, offsets.rows),
+            posterior=None if posterior is None else posterior.transposed(),
+            seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
+            learned=None if self.learned is None else self.learned.transposed(),
+        )
+
+    def fold_in(
+        self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None
+    ) -> "LowRankModel":
+        """A model of rows (or columns) that came after the fit, the other side being as it is; no refit.
+
+        Each new row is solved for as the rows of the fit were: the same small convex problem, with the same ridge or
+        the same learned precisions and noise. A model of a pursuit has no ridge of its own: there, new rows are thought
+        to be spread as the fitted ones are, and the noise is what the fit left. A row without any entry gets the
+        offsets of the columns, and what is thought of a row before its entries are seen.
+
+        Parameters
+        ----------
+        new : SciPy sparse matrix, array with NaN at unknown entries, or Observations
+            New rows with the model's columns, matched by label if both have labels, else by number. With
+            ``axis="columns"``, new columns with the model's rows.
+        axis : {"rows", "columns"}, default="rows"
+        loss : str or Loss, optional
+            By default the model's own; needed for a model from a file that was learned with a loss of your own making.
+        n_jobs : int, optional
+            Threads; None means all usable cores. Results do not depend on it.
+
+        Returns
+        -------
+        LowRankModel
+            Of the new rows alone, with the same columns, path and offsets; predictions at any rank of the path, and
+            their deviations, are had as from this one.
+        """
+        from .fold_in import fold_in
+
+        return fold_in(self, new, axis=axis, loss=loss, n_jobs=n_jobs)
 
     def _checked(self, rank: int | None) -> int:
         if rank is None:
@@ -228,36 +433,10 @@ class LowRankModel:
             raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")
         return int(rank)
 
+    def _repr_html_(self) -> str:
+        """A small summary for notebooks."""
+        return summary_html(self)
+
     def __repr__(self) -> str:
         """Sizes, at a glance."""
         return f"LowRankModel({self.shape[0]} x {self.shape[1]}, rank {self.rank})"
-
-
-def find(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns."""
-    given = np.atleast_1d(np.asarray(wanted))
-    if given.ndim != 1:
-        raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
-    if labels is None:
-        if given.size and given.dtype.kind not in "iu":
-            raise DataError(f"The {which}s of this model are numbered, so integers are needed, got {given.dtype}.")
-        wrong = (given < 0) | (given >= size) if given.size else np.zeros(0, bool)
-        if wrong.any():
-            raise DataError(f"The {which} {given[wrong][0]} is outside the model, which has {size} {which}s.")
-        return given.astype(np.int64)
-    if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
-        labels, given = labels.astype(object), given.astype(object)
-    order = np.argsort(labels, kind="stable")
-    try:
-        place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)
-        unknown = labels[order[place]] != given
-    except TypeError:
-        raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
-    if np.any(unknown):
-        found = given if np.ndim(unknown) == 0 else given[unknown]
-        first = found[0].item() if isinstance(found[0], np.generic) else found[0]
-        raise DataError(
-            f"{found.size} {which} labels are unknown to the model (first: {first!r}); "
-            f"only {which}s that were given to `fit` can be predicted."
-        )
-    return order[place]

@@ -30,6 +30,11 @@ class Posterior:
     col_variances: Array
     noise_variance: float = 0.0
 
+    def transposed(self) -> "Posterior":
+        """The same with rows and columns exchanged."""
+        sides = self.col_means, self.col_variances, self.row_means, self.row_variances
+        return Posterior(*sides, self.noise_variance)
+
     def variance_at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
         """Variance of the prediction at pairs of row and column numbers; O(rank) a pair."""
         out = np.empty(rows.size)

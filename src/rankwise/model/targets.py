@@ -79,7 +79,7 @@ class Targets:
         for k, threshold in enumerate(self.thresholds):
             found = np.full(rows.size, threshold)
             for shifts, numbers in ((self.row_shifts, rows), (self.col_shifts, cols)):
-                known = numbers < shifts.shape[0]
+                known = (numbers >= 0) & (numbers < shifts.shape[0])
                 found[known] += shifts[numbers[known], k]
             before = np.maximum(before, found)
             yield before

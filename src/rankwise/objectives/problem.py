@@ -1,6 +1,5 @@
 """The entrywise objective: a loss summed over the observed entries, on shards."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import losses
 from .._errors import DataError, SettingError
-from ..engines import Shard, Threads, best_weight
+from ..engines import Threads, best_weight
 from ..kernels.lanes import pad_columns
 from ..losses import Loss
 from ..model import Factors, Offsets
@@ -43,18 +42,15 @@ class Problem:
         n_jobs: int | None = None,
         offsets: Offsets | None = None,
     ) -> None:
-        observations = Observations.from_any(observations)
+        observations = Observations.from_any(observations).weighted()
         self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
-        self.loss.check_targets(observations.targets)
-        _check_range(observations, self.dtype)
+        self.engine = Threads.over(observations, self.loss, self.dtype, n_jobs)
         self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
         self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
         self.piecewise_linear = self.loss.piecewise_linear
         heaviest = 1.0 if observations.weights is None else float(observations.weights.max())
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * heaviest
         self.strong_convexity = 0.0
-        shards = [Shard(observations, self.loss, *rows, self.dtype) for rows in pairwise(observations.cuts().tolist())]
-        self.engine = Threads(shards, n_jobs)
         self.given_offsets = self.offsets = offsets
         self._across: Threads | None = None
         self._behind = False  # whether the shards have yet to follow to the point and its offsets
@@ -76,9 +72,7 @@ class Problem:
     def across(self) -> Threads:
         """The same observations as rows of the transpose, made when first asked for."""
         if self._across is None:
-            turned = self.observations.transposed()
-            cuts = pairwise(turned.cuts().tolist())
-            self._across = Threads([Shard(turned, self.loss, *rows, self.dtype) for rows in cuts], self.engine.n_jobs)
+            self._across = Threads.over(self.observations.transposed(), self.loss, self.dtype, self.engine.n_jobs)
         return self._across
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
@@ -304,12 +298,3 @@ def _as_dtype(dtype: Any) -> np.dtype[Any]:
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise SettingError(f"`dtype` must be float32 or float64, got {dtype!r}.")
     return found
-
-
-def _check_range(observations: Observations, dtype: np.dtype[Any]) -> None:
-    largest = float(np.abs(observations.targets).max())
-    if largest > 1e-3 * float(np.finfo(dtype).max) ** 0.5:
-        raise DataError(
-            f"The largest target, {largest:g}, is too large to be squared in {dtype}; "
-            "divide the targets by a constant, or use dtype=float64."
-        )

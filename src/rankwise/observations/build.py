@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._errors import DataError, SettingError
+from .._errors import DataError, DataTypeError, SettingError
 from ..kernels import pattern
 
 DUPLICATES = ("error", "mean", "last")
@@ -56,6 +56,30 @@ def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int
             "`indptr` (uint64) and `indices` (uint32) are not a sorted CSR pattern of this shape without repeats; "
             "use `Observations.from_coo` or `from_sparse`."
         )
+
+
+def as_matrix(given: Any) -> NDArray[Any]:
+    """A two-dimensional array of real numbers, NaN where a masked array is masked."""
+    if np.ma.isMaskedArray(given):
+        given = np.ma.filled(given.astype(float), np.nan)
+    try:
+        found = np.asarray(given)
+    except ValueError:
+        raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
+    if found.ndim != 2:
+        raise DataError(f"A two-dimensional array is needed, got shape {found.shape}. Reshape your data.")
+    if found.shape[1] == 0:
+        raise DataError(f"The array has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
+    if found.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: an array of real numbers is needed, got {found.dtype}.")
+    if found.dtype.kind == "O" and not any(isinstance(entry, str) for entry in found.flat):
+        try:
+            return found.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataTypeError(f"An array of real numbers with NaN for unknown entries is needed: {error}.") from None
+    if found.dtype.kind not in "fiub":
+        raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {found.dtype}.")
+    return found
 
 
 def as_values(given: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """`Observations`: an immutable, partially observed matrix in CSR form."""
 
+import logging
 import operator
 from typing import Any
 
@@ -7,10 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._errors import DataError
+from .._errors import DataError, SettingError
 from ..kernels import pattern
 from .build import (
     as_indices,
+    as_matrix,
     as_values,
     check_csr,
     check_weights,
@@ -19,15 +21,18 @@ from .build import (
     rows_of,
     sort_entries,
 )
+from .frames import is_frame, read_long, read_wide
+from .labels import as_labels, lookup, numbered
 from .shards import cut_rows
 
-SMALL_TABLE = 1 << 20  # a range of labels that is worth a table whatever their number
+log = logging.getLogger("rankwise")
 
 
 class Observations:
     """The known entries of a matrix, sorted by row and column.
 
-    Make one with `from_coo`, `from_labels`, `from_sparse`, `from_dense`, or `from_any`.
+    Make one with `from_coo`, `from_labels`, `from_sparse`, `from_dense`, `from_frame`, or
+    `from_any`.
 
     Attributes
     ----------
@@ -61,8 +66,8 @@ class Observations:
         if weights is not None:
             self.weights = _frozen(as_values(weights, indices.size, "weights", copy=False))
             check_weights(self.weights)
-        self.row_labels = _as_labels(labels[0], shape[0], "row")
-        self.col_labels = _as_labels(labels[1], shape[1], "column")
+        self.row_labels = as_labels(labels[0], shape[0], "row")
+        self.col_labels = as_labels(labels[1], shape[1], "column")
         self._sealed = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -122,8 +127,8 @@ class Observations:
     @classmethod
     def from_labels(cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, **options: Any) -> "Observations":
         """Build from labels of any sortable type: users, items, words. Labels are numbered in sorted order."""
-        row_labels, row_of = _numbered(rows, "row")
-        col_labels, col_of = _numbered(cols, "column")
+        row_labels, row_of = numbered(rows, "row")
+        col_labels, col_of = numbered(cols, "column")
         shape = (row_labels.size, col_labels.size)
         return cls.from_coo(row_of, col_of, values, shape, labels=(row_labels, col_labels), **options)
 
@@ -152,37 +157,69 @@ class Observations:
     @classmethod
     def from_dense(cls, array: ArrayLike, **options: Any) -> "Observations":
         """Build from a two-dimensional array whose unknown entries are NaN."""
-        if np.ma.isMaskedArray(array):
-            array = np.ma.filled(array.astype(float), np.nan)
-        try:
-            found = np.asarray(array)
-        except ValueError:
-            raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
-        if found.ndim != 2:
-            raise DataError(f"A two-dimensional array is needed, got shape {found.shape}.")
-        if found.dtype.kind not in "fiub":
-            raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {found.dtype}.")
+        found = as_matrix(array)
         rows, cols = np.nonzero(~np.isnan(found))
         return cls.from_coo(rows, cols, found[rows, cols], found.shape, **options)
 
     @classmethod
-    def from_any(cls, data: Any) -> "Observations":
-        """Build from Observations, a SciPy sparse matrix, or an array with NaN."""
+    def from_frame(
+        cls, frame: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None, **options: Any
+    ) -> "Observations":
+        """Build from a data frame of pandas, polars or pyarrow.
+
+        Parameters
+        ----------
+        frame : DataFrame, LazyFrame or Table
+            Long, one line per entry, if `col` or `value` is given. Else wide: the matrix itself, with missing values
+            at unknown entries; its index (pandas) and the names of its columns become labels.
+        row, col, value : name of a column, optional
+            Of a long frame: the entry's row label, its column label, what was observed there. Of a wide frame, `row`
+            may name a column that holds the row labels.
+        weight : name of a column, optional
+            Weight of each entry's loss; long frames only.
+        **options
+            As in `from_coo`, such as ``duplicates="mean"``.
+        """
+        if not is_frame(frame):
+            raise DataError(
+                f"`from_frame` needs a data frame of pandas, polars or pyarrow, got {type(frame).__name__}."
+            )
+        if col is not None or value is not None or weight is not None:
+            return cls.from_coo(**read_long(frame, row, col, value, weight), **options)
+        array, labels = read_wide(frame, row)
+        return cls.from_dense(array, labels=labels, **options)
+
+    @classmethod
+    def from_any(
+        cls, data: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None
+    ) -> "Observations":
+        """Build from Observations, a SciPy sparse matrix, an array with NaN, or a data frame; see `from_frame`."""
+        names = {"row": row, "col": col, "value": value, "weight": weight}
+        if is_frame(data):
+            return cls.from_frame(data, **names)
+        given = [f"{use}=" for use, name in names.items() if name is not None]
+        if given:
+            raise SettingError(f"{given[0]} names a column of a data frame, but a {type(data).__name__} was given.")
         if isinstance(data, cls):
             return data
         if sp.issparse(data):
             return cls.from_sparse(data)
-        if isinstance(data, np.ndarray | list | tuple):
+        if isinstance(data, list | tuple) or hasattr(data, "__array__"):
             return cls.from_dense(data)
         raise DataError(
             f"Cannot read observations from {type(data).__name__}: give a SciPy sparse matrix, a NumPy array with NaN "
-            "at unknown entries, or `rankwise.Observations`."
+            "at unknown entries, a data frame, or `rankwise.Observations`."
         )
 
     @property
     def n_observed(self) -> int:
         """Number of observed entries."""
         return int(self.indices.size)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights; the number of entries if there are none."""
+        return float(self.n_observed if self.weights is None else self.weights.sum(dtype=np.float64))
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -218,6 +255,57 @@ class Observations:
             self.rows[entries], self.cols[entries], self.targets[entries], self.shape, weights=weights, labels=labels
         )
 
+    def aligned(self, other: "Observations") -> "Observations":
+        """The same entries under the numbers of the rows and columns of `other`, matched by label.
+
+        Entries whose row or column `other` does not have are left out; the log says how many.
+        """
+        sides = zip(self._called, (other.row_labels, other.col_labels), other.shape, ("row", "column"), strict=True)
+        rows, cols = (lookup(*side) for side in sides)
+        rows, cols = rows[self.rows], cols[self.cols]
+        known = (rows >= 0) & (cols >= 0)
+        if not known.all():
+            log.warning("%d of %d entries are in rows or columns that are not known", (~known).sum(), known.size)
+        weights = None if self.weights is None else self.weights[known]
+        labels = other.row_labels, other.col_labels
+        return Observations.from_coo(
+            rows[known], cols[known], self.targets[known], other.shape, weights=weights, labels=labels
+        )
+
+    @property
+    def _called(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What rows and columns are called: labels or numbers."""
+        labels = zip((self.row_labels, self.col_labels), self.shape, strict=True)
+        rows, cols = (np.arange(size) if names is None else names for names, size in labels)
+        return rows, cols
+
+    def take_rows(self, rows: ArrayLike) -> "Observations":
+        """Observations of the chosen rows alone (a mask or row numbers), numbered in the order given."""
+        chosen = np.asarray(rows)
+        if chosen.dtype == bool and chosen.shape == (self.shape[0],):
+            chosen = np.flatnonzero(chosen)
+        wrong = chosen.ndim != 1 or (chosen.size > 0 and chosen.dtype.kind not in "iu")
+        if wrong or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0])):
+            raise DataError(f"Rows must be a mask or integers from 0 to {self.shape[0] - 1}.")
+        starts, chosen = self.indptr.astype(np.int64), chosen.astype(np.int64)
+        lengths, starts = starts[chosen + 1] - starts[chosen], starts[chosen]
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+        weights = None if self.weights is None else self.weights[entries]
+        labels = (None if self.row_labels is None else self.row_labels[chosen], self.col_labels)
+        shape = (chosen.size, self.shape[1])
+        return Observations(
+            indptr.astype(np.uint64), self.indices[entries], self.targets[entries], shape, weights, labels
+        )
+
+    def weighted(self) -> "Observations":
+        """The entries of positive weight; an entry of weight zero is as good as not there."""
+        return self if self.weights is None or bool((self.weights > 0).all()) else self.take(self.weights > 0)
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """Sum of the weights of every row's entries; their number if there are no weights."""
+        return np.bincount(self.rows, self.weights, self.shape[0]).astype(np.float64)
+
     def to_sparse(self) -> Any:
         """SciPy CSR array with the targets as stored entries."""
         indptr, indices = self.indptr.astype(np.int64), self.indices.astype(np.int64)
@@ -238,44 +326,6 @@ def _as_shape(shape: Any) -> tuple[int, int]:
     if n_rows < 0 or n_cols < 0:
         raise DataError(f"`shape` must not be negative, got {shape!r}.")
     return n_rows, n_cols
-
-
-def _as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
-    if given is None:
-        return None
-    labels = np.array(given)
-    if labels.shape != (size,):
-        raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
-    labels.flags.writeable = False
-    if np.unique(labels).size < size:
-        values, counts = np.unique(labels, return_counts=True)
-        raise DataError(f"The {which} label {values[counts > 1][0]!r} is given more than once; labels must differ.")
-    return labels
-
-
-def _numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The different labels in sorted order, and each entry's number among them."""
-    given = np.asarray(labels)
-    close = max(SMALL_TABLE, 2 * given.size)
-    if given.dtype.kind in "iu" and given.size and int(given.max()) - int(given.min()) < close:
-        return _numbered_by_table(given.ravel())
-    try:
-        found, numbers = np.unique(given, return_inverse=True)
-    except TypeError:
-        raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
-    if (found.dtype.kind in "fc" and np.isnan(found).any()) or (found.dtype.kind in "mM" and np.isnat(found).any()):
-        raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
-    return found, numbers.ravel()
-
-
-def _numbered_by_table(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The same for integers that lie close together, without sorting: O(n + range)."""
-    least = labels.min()
-    place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)
-    seen = np.zeros(int(place.max()) + 1, bool)
-    seen[place] = True
-    found = np.arange(seen.size)[seen].astype(labels.dtype) + least
-    return found, (np.cumsum(seen) - 1)[place]
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

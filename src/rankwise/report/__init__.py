@@ -1,6 +1,8 @@
-"""Pictures and tables of what was learned."""
+"""Pictures, tables and a page of what was learned."""
 
+from . import plots
 from .curves import draw_figures
+from .page import write_report
 from .pictures import Panel, TimePanel, rank_path, time_curves
 from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
 
@@ -13,8 +15,10 @@ __all__ = [
     "draw_figures",
     "footnotes",
     "markdown",
+    "plots",
     "rank_path",
     "remarks",
     "time_curves",
     "title_of",
+    "write_report",
 ]

@@ -1,4 +1,4 @@
-"""Pictures as PNG and SVG files. The only module that uses matplotlib, and it holds no global state of it."""
+"""Pictures as PNG and SVG files, and the style of all pictures. The only module that uses matplotlib."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 from .._errors import SettingError
 from .._extras import require
+from .files import replacing
 
 # Okabe and Ito's colours, which stay apart for most colour-blind readers; markers tell lines apart without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -93,6 +94,32 @@ def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequen
         _write(figure, Path(path))
 
 
+def axes_or_new(axes: Any | None) -> Any:
+    """The given axes, or those of a new pyplot figure, which notebooks and `pyplot.show` show."""
+    if axes is not None:
+        return axes
+    pyplot = require("matplotlib.pyplot", "plots")
+    return pyplot.subplots(figsize=PANEL_INCHES, dpi=DPI, layout="constrained")[1]
+
+
+def line_style(k: int, width: float = 1.6) -> dict[str, Any]:
+    """Colour and marker of the k-th line."""
+    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
+
+
+def tidy(axes: Any, title: str, x: str, y: str, *, grid: str = "both") -> Any:
+    """The axes with their words, a faint grid and no box."""
+    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.grid(axis=grid, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def whole_ranks(axes: Any) -> None:
+    """Ticks at whole numbers."""
+    axes.xaxis.get_major_locator().set_params(integer=True, steps=[1, 2, 5, 10], nbins=12)
+
+
 def _figure(n_rows: int, n_cols: int, tall: float = 1.0) -> tuple[Any, Any]:
     """A figure and its grid of axes."""
     width, height = PANEL_INCHES
@@ -104,33 +131,23 @@ def _figure(n_rows: int, n_cols: int, tall: float = 1.0) -> tuple[Any, Any]:
 def _draw_times(axes: Any, panel: TimePanel) -> None:
     """Lines from each method's first step to its last, which has a marker of its own; seconds on a log scale."""
     for k, (method, (seconds, scores)) in enumerate(panel.curves.items()):
-        style = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": 1.6}
-        axes.plot(seconds, scores, label=method, gid=f"curve-{k}", markevery=[-1], markersize=7, **style)
+        axes.plot(seconds, scores, label=method, gid=f"curve-{k}", markevery=[-1], markersize=7, **line_style(k))
     axes.set_xscale("log")
-    axes.set(title=panel.title, xlabel=panel.time, ylabel=panel.score)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes, panel.title, panel.time, panel.score)
 
 
 def _draw(axes: Any, panel: Panel) -> None:
     for k, (method, scores) in enumerate(panel.curves.items()):
         thick = 1.6 + 1.6 * (len(panel.curves) - 1 - k)  # thinner lines lie on thicker ones: equal scores show both
-        style = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": thick}
-        axes.plot(range(1, len(scores) + 1), scores, label=method, markersize=3.5 + 2 * thick, **style)
+        axes.plot(range(1, len(scores) + 1), scores, label=method, markersize=3.5 + 2 * thick, **line_style(k, thick))
     axes.axhline(panel.truth, color="black", linestyle="--", linewidth=1.2, label="planted truth: the best attainable")
     axes.axvline(panel.planted_rank, color="grey", linestyle=":", linewidth=1.2, label="planted rank", zorder=0)
-    axes.set(title=panel.title, xlabel="rank", ylabel=panel.score)
-    axes.xaxis.get_major_locator().set_params(integer=True, steps=[1, 2, 5, 10], nbins=12)
-    axes.grid(axis="y", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes, panel.title, "rank", panel.score, grid="y")
+    whole_ranks(axes)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize="small")
 
 
 def _write(figure: Any, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        kind = path.suffix[1:] or "png"
+    kind = path.suffix[1:] or "png"
+    with replacing(path) as temporary:
         figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

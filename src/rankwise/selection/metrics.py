@@ -2,6 +2,8 @@
 
 Predictions that were decoded (`predict_entries(..., decode=)`) are scored as decoded: say so beside the score, in the
 words of `rankwise.model.DECODINGS`.
+
+Weights count as repetition: an entry of weight 2 is there twice.
 """
 
 from typing import Any
@@ -10,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError, SettingError
+from ..observations.build import as_values, check_weights
 
 Array = NDArray[Any]
 Range = tuple[float, float]
 
 
-def sign_accuracy(targets: ArrayLike, predicted: ArrayLike) -> float:
+def sign_accuracy(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
     """Share of entries whose sign is predicted, from 0 to 1 (higher is better); the paper's accuracy in Table 2.
 
     The threshold is zero. A prediction of exactly zero, such as that of a row never seen in training, names no sign
@@ -27,12 +30,13 @@ def sign_accuracy(targets: ArrayLike, predicted: ArrayLike) -> float:
         -1 or +1.
     predicted : array-like of shape (n,)
         On the link scale, where zero is the border.
+    weights : array-like of shape (n,), optional
     """
     signs, x = _signs_and_predictions(targets, predicted)
-    return float(np.mean(signs * x > 0))
+    return float(np.average(signs * x > 0, weights=_weights(weights, x.size)))
 
 
-def auc(targets: ArrayLike, predicted: ArrayLike) -> float:
+def auc(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
     """Chance that a random +1 is predicted above a random -1, from 0 to 1; ties count half. O(n log n).
 
     The area under the ROC curve. Only the order of the predictions matters, so any scale will do; nothing is clipped
@@ -43,17 +47,24 @@ def auc(targets: ArrayLike, predicted: ArrayLike) -> float:
     targets : array-like of shape (n,)
         -1 or +1, each at least once.
     predicted : array-like of shape (n,)
+    weights : array-like of shape (n,), optional
     """
     signs, x = _signs_and_predictions(targets, predicted)
     n_plus = int(np.count_nonzero(signs > 0))
     n_minus = signs.size - n_plus
     if n_plus == 0 or n_minus == 0:
         raise DataError(f"The AUC compares +1 with -1, but there are {n_plus} and {n_minus} of them; give both.")
-    above = _midranks(x)[signs > 0].sum() - n_plus * (n_plus + 1) / 2
-    return float(above / (n_plus * n_minus))
+    _, group = np.unique(x, return_inverse=True)
+    given = _weights(weights, x.size)
+    share = np.ones(x.size) if given is None else given
+    plus, minus = (np.bincount(group, share * (signs == sign)) for sign in (1, -1))
+    pairs = float(plus.sum() * minus.sum())
+    if pairs == 0:
+        raise DataError("The AUC compares +1 with -1, and all of one sign have weight zero; give both some weight.")
+    return float(plus @ (np.cumsum(minus) - minus / 2) / pairs)
 
 
-def macro_f1(targets: ArrayLike, predicted: ArrayLike) -> float:
+def macro_f1(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
     """Mean of the F1 scores of +1 and of -1, from 0 to 1 (higher is better); both signs weigh the same.
 
     The threshold is zero; a prediction of exactly zero misses its sign and is claimed for neither. A sign that is
@@ -65,12 +76,16 @@ def macro_f1(targets: ArrayLike, predicted: ArrayLike) -> float:
         -1 or +1.
     predicted : array-like of shape (n,)
         On the link scale, where zero is the border.
+    weights : array-like of shape (n,), optional
     """
     signs, x = _signs_and_predictions(targets, predicted)
-    return 0.5 * (_f1(signs > 0, x > 0) + _f1(signs < 0, x < 0))
+    given = _weights(weights, x.size)
+    return 0.5 * (_f1(signs > 0, x > 0, given) + _f1(signs < 0, x < 0, given))
 
 
-def mean_absolute_error(targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None) -> float:
+def mean_absolute_error(
+    targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None, *, weights: ArrayLike | None = None
+) -> float:
     """Mean of ``abs(predicted - targets)``, in the units of the targets (lower is better); the paper's MABS.
 
     Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
@@ -80,12 +95,15 @@ def mean_absolute_error(targets: ArrayLike, predicted: ArrayLike, clip: Range | 
     targets, predicted : array-like of shape (n,)
     clip : (lowest, highest), optional
         The scale of the targets, such as ``(1, 5)`` stars: predictions beyond an end count as that end.
+    weights : array-like of shape (n,), optional
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.mean(np.abs(_clipped(x, clip) - o)))
+    return float(np.average(np.abs(_clipped(x, clip) - o), weights=_weights(weights, x.size)))
 
 
-def root_mean_squared_error(targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None) -> float:
+def root_mean_squared_error(
+    targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None, *, weights: ArrayLike | None = None
+) -> float:
     """Root of the mean of ``(predicted - targets)**2``, in the units of the targets (lower is better).
 
     Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
@@ -95,9 +113,10 @@ def root_mean_squared_error(targets: ArrayLike, predicted: ArrayLike, clip: Rang
     targets, predicted : array-like of shape (n,)
     clip : (lowest, highest), optional
         As in `mean_absolute_error`.
+    weights : array-like of shape (n,), optional
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.sqrt(np.mean((_clipped(x, clip) - o) ** 2)))
+    return float(np.sqrt(np.average((_clipped(x, clip) - o) ** 2, weights=_weights(weights, x.size))))
 
 
 def _clipped(x: Array, clip: Range | None) -> Array:
@@ -112,16 +131,18 @@ def _clipped(x: Array, clip: Range | None) -> Array:
     return x.clip(lowest, highest)
 
 
-def _midranks(x: Array) -> Array:
-    """Places in sorted order, from 1; ties share the mean of theirs."""
-    _, group, counts = np.unique(x, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - (counts - 1) / 2
-    return np.asarray(middle[group])
+def _weights(given: ArrayLike | None, n: int) -> Array | None:
+    if given is None:
+        return None
+    found = as_values(given, n, "weights").astype(np.float64)
+    check_weights(found)
+    return found
 
 
-def _f1(true: Array, claimed: Array) -> float:
-    n_both, n_either = np.count_nonzero(true & claimed), np.count_nonzero(true) + np.count_nonzero(claimed)
-    return float(2 * n_both / n_either) if n_either else 0.0
+def _f1(true: Array, claimed: Array, weights: Array | None) -> float:
+    share = np.ones(true.size) if weights is None else weights
+    both, either = share[true & claimed].sum(), share[true].sum() + share[claimed].sum()
+    return float(2 * both / either) if either else 0.0
 
 
 def _signs_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:

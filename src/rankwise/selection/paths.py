@@ -1,5 +1,6 @@
 """The rank, or the ridge, chosen on entries held out from the training entries."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from ..objectives import Objective
 from ..observations import Observations
 from ..solvers import solve
 from .splits import split_entries
+
+log = logging.getLogger("rankwise")
 
 HELD_OUT = 0.05
 PATIENCE = 5
@@ -44,15 +47,17 @@ class Choice:
 
 
 class _Validation:
-    """Mean loss and its standard error, remembered from step to step."""
+    """Mean loss and its standard error, remembered from step to step; weights count as repetition."""
 
-    def __init__(self, loss: Loss) -> None:
-        self.loss = loss
+    def __init__(self, loss: Loss, held_out: Observations) -> None:
+        self.loss, self.weights, self.size = loss, held_out.weights, held_out.total_weight
         self.found: list[tuple[float, float]] = []
 
     def __call__(self, targets: NDArray[Any], predicted: NDArray[Any]) -> float:
         losses = self.loss.value(predicted, targets)
-        self.found.append((float(losses.mean()), float(losses.std() / np.sqrt(losses.size))))
+        mean = np.average(losses, weights=self.weights)
+        variance = np.average((losses - mean) ** 2, weights=self.weights)
+        self.found.append((float(mean), float(np.sqrt(variance / self.size))))
         return self.found[-1][0]
 
     def no_better(self, record: Any) -> bool:
@@ -80,8 +85,9 @@ def choose_rank(
         What the held-out entries are scored by.
     random_state : int, default=0
     """
+    log.debug("choosing the rank on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
-    score = _Validation(loss)
+    score = _Validation(loss, held_out)
     history = solve(
         build(train),
         method,
@@ -126,10 +132,11 @@ def choose_ridge(
         Sweeps of each fit.
     random_state : int, default=0
     """
+    log.debug("choosing the ridge on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
     objective, found = build(train), []
     for ridge in ridges:
-        score = _Validation(loss)
+        score = _Validation(loss, held_out)
         result = solve(objective, method(ridge), rank=rank, max_iter=max_iter, random_state=random_state)
         score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
         found.append((ridge, *score.found[0]))

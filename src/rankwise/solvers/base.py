@@ -4,6 +4,8 @@ from typing import Any, ClassVar
 
 from numpy.random import Generator
 
+from .._errors import SettingError
+from ..model import LowRankModel
 from .history import StepReport
 
 
@@ -26,6 +28,14 @@ class Solver:
     def init(self, objective: Any, rank: int) -> Any:
         """Move to the start; return the state that the steps carry."""
         raise NotImplementedError(f"{type(self).__name__} has no start.")
+
+    def resume(self, objective: Any, rank: int, start: LowRankModel) -> Any:
+        """Move to where a model is, to go on from there; return the state that the steps carry."""
+        raise SettingError(f"{type(self).__name__} cannot go on from a model; fit anew (warm_start=False).")
+
+    def steps_from(self, start: LowRankModel, rank: int) -> int | None:
+        """Steps to take at most when going on from a model, unless the caller says otherwise."""
+        return self.max_iter
 
     def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:
         """Make one step."""

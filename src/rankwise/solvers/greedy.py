@@ -6,10 +6,12 @@ from typing import Any
 from numpy.random import Generator
 
 from .. import spectral
+from ..model import LowRankModel
 from ..objectives import Objective
 from . import refine as refinements
 from .base import Solver
 from .history import StepReport
+from .resume import resume_path
 from .steps import first_weight
 
 
@@ -46,6 +48,11 @@ class GreedyPursuit(Solver):
         """Line 1: X = 0; before it, refuse an objective that the refinement cannot take."""
         self._refine.check(objective)
         objective.reset()
+
+    def resume(self, objective: Objective, rank: int, start: LowRankModel) -> None:
+        """The end of the path so far."""
+        self._refine.check(objective)
+        resume_path(objective, rank, start, type(self).__name__)
 
     def step(self, objective: Objective, rng: Generator, state: None) -> StepReport:
         """Lines 3 to 5: one more rank-one term."""

@@ -14,12 +14,24 @@ NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component
 class Iterates:
     """Remembers what the model needs of the points passed."""
 
-    def __init__(self, objective: Objective, solver: Any) -> None:
+    def __init__(self, objective: Objective, solver: Any, start: LowRankModel | None = None) -> None:
         self.objective, self.solver = objective, solver
         self.thetas = [np.zeros(0)]
         self.values = [objective.value()]
+        if start is not None and solver.keeps_path:
+            self._remember(start)
         self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
         self.offsets = getattr(objective, "offsets", None)
+
+    def _remember(self, start: LowRankModel) -> None:
+        """The path of a model that this run goes on from; of its values, those at its rank and at its end."""
+        self.thetas += [start.path[k, : k + 1] for k in range(start.longest)]
+        self.values = [np.inf] * start.longest + self.values
+        if start.rank < start.longest:
+            objective: Any = self.objective
+            objective.move(np.pad(start.theta, (0, start.longest - start.rank)), start.U, start.V)
+            self.values[start.rank] = objective.value()
+            objective.move(start.path[-1], start.U, start.V)
 
     def keep(self, value: float) -> None:
         """Remember the current point."""
@@ -42,6 +54,8 @@ class Iterates:
             "seen": None if observations is None else Seen(observations.indptr, observations.indices),
             **extras,
         }
+        if "scale" not in about:
+            about["scale"] = _scale(self.objective)
         if self.solver.keeps_path:
             return self._with_path(about)
         theta, U, V = self.last
@@ -63,6 +77,14 @@ class Iterates:
         point = self.objective.point
         U, V = (np.ascontiguousarray(side[:, :longest]) for side in (point.U, point.V))
         return LowRankModel(path, U, V, chosen=None if best == longest else best, **about)
+
+
+def _scale(objective: Objective) -> float:
+    """One over the noise that is left, by the mean loss, if there is such a thing."""
+    inner: Any = getattr(objective, "objective", objective)  # without its ridge, if it has one
+    loss, observations = getattr(inner, "loss", None), getattr(inner, "observations", None)
+    mean = inner.value() / observations.total_weight if loss is not None and observations is not None else np.nan
+    return float(loss.best_scale(max(mean, 1e-30))) if loss is not None and np.isfinite(mean) else 1.0
 
 
 def truncatable(theta: Any, U: Any, V: Any) -> tuple[Any, Any, Any]:

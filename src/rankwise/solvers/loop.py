@@ -18,6 +18,7 @@ from ..observations import Observations
 from .history import Clock, History, Record, StepReport
 from .iterates import Iterates
 from .methods import get
+from .resume import check_start
 from .stopping import Status, Stopping
 
 log = logging.getLogger("rankwise")
@@ -58,8 +59,9 @@ def solve(
     held_out: Observations | None = None,
     score: Score | None = None,
     random_state: int = 0,
+    start: LowRankModel | None = None,
 ) -> Result:
-    """Minimise an objective over matrices of rank at most `rank`, starting from zero.
+    """Minimise an objective over matrices of rank at most `rank`, starting from zero or from a model.
 
     Parameters
     ----------
@@ -81,9 +83,12 @@ def solve(
     held_out : Observations, optional
         Entries to score after each step; the clock stands still meanwhile.
     score : callable (targets, predictions) -> float, optional
-        Default: the mean loss.
+        Default: the mean loss, by weight if the entries have weights.
     random_state : int, default=0
         Step t draws from ``SeedSequence((random_state, t))``.
+    start : LowRankModel, optional
+        What to go on from. The sweeps take in new rows and columns, matched by label or number, and more rank; the
+        pursuits go on to a higher rank; the others refuse.
 
     Returns
     -------
@@ -95,30 +100,41 @@ def solve(
         )
     solver = get(method, objective)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
-    max_iter = solver.max_iter if max_iter is None else max_iter
+    if max_iter is None:
+        max_iter = solver.max_iter if start is None else solver.steps_from(start, rank)
     stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
+    if start is not None:
+        check_start(objective, start)
     scorer = None if held_out is None else _Scorer(objective, held_out, score)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         compile_seconds = _rehearse(objective, solver)
         try:
-            result = _run(objective, solver, stopping, scorer, int(random_state))
+            result = _run(objective, solver, stopping, scorer, int(random_state), start)
         finally:
             objective.close()
     return replace(result, compile_seconds=compile_seconds)
 
 
-def _run(objective: Objective, solver: Any, stopping: Stopping, scorer: "_Scorer | None", seed: int) -> Result:
+def _run(
+    objective: Objective,
+    solver: Any,
+    stopping: Stopping,
+    scorer: "_Scorer | None",
+    seed: int,
+    start: LowRankModel | None = None,
+) -> Result:
     clock = Clock()
-    state = solver.init(objective, stopping.rank)
+    first = 0 if start is None else start.longest  # as many draws a pursuit has made
+    state = solver.init(objective, stopping.rank) if start is None else solver.resume(objective, stopping.rank, start)
     previous = objective.value()
     history, status = History(previous), None
-    iterates = Iterates(objective, solver)
+    iterates = Iterates(objective, solver, start)
     while status is None:
         step = len(history) + 1
-        report = solver.step(objective, np.random.default_rng((seed, step)), state)
+        report = solver.step(objective, np.random.default_rng((seed, first + step)), state)
         value = objective.value() if report.value is None else report.value
         status = _stuck(report, value, objective)
         if status is not None:
@@ -170,8 +186,8 @@ def _stuck(report: StepReport, value: float, objective: Objective) -> Status | N
     return Status("no-descent", f"No step lowers the value {at}.")
 
 
-def _mean_loss(loss: Any) -> Score:
-    return lambda targets, predicted: float(loss.value(predicted, targets).mean())
+def _mean_loss(loss: Any, weights: NDArray[Any] | None) -> Score:
+    return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 
 class _Scorer:
@@ -189,7 +205,7 @@ class _Scorer:
                 "This objective has no loss to score with; pass `score=`, a function of targets, predictions."
             )
         self.objective, self.rows, self.cols, self.targets = objective, held_out.rows, held_out.cols, held_out.targets
-        self.score: Score = _mean_loss(loss) if score is None else score
+        self.score: Score = _mean_loss(loss, held_out.weights) if score is None else score
 
     def __call__(self) -> float:
         """Score of the current point."""
@@ -212,6 +228,8 @@ def _rehearse(objective: Objective, solver: Any) -> float:
     if key in _rehearsed:
         return 0.0
     start = time.perf_counter()
+    log.debug("rehearsing; kernels that are not in the cache are compiled", extra={"phase": "rehearsal"})
     _run(small, solver, Stopping(2, max_iter=2), None, 0)
+    log.debug("rehearsed", extra={"phase": "rehearsed"})
     _rehearsed.add(key)
     return time.perf_counter() - start

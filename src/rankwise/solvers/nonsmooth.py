@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from .. import spectral
 from .._checks import is_number, is_whole
 from .._errors import SettingError
+from ..model import LowRankModel
 from ..objectives import Objective
 from ..spectral import LowRank, SparsePlusLowRank
 from .base import Solver
 from .history import StepReport
+from .resume import resume_path
 from .steps import bisect
 
 Array = NDArray[Any]
@@ -111,6 +113,11 @@ class NonsmoothPursuit(Solver):
         """Line 1: X = 0."""
         objective.reset()
         return State(rank)
+
+    def resume(self, objective: Objective, rank: int, start: LowRankModel) -> State:
+        """The end of the path so far; every term counts as a step made."""
+        resume_path(objective, rank, start, type(self).__name__)
+        return State(rank, step=start.longest)
 
     def step(self, objective: Objective, rng: Generator, state: State) -> StepReport:
         """Lines 3 to 12: one more step along the captured part of a subgradient."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .sides import Side
+from ..model.sides import Side, lengths_of, spread
 
 Array = NDArray[Any]
 
@@ -28,9 +28,13 @@ class PatternPrior:
     @classmethod
     def zero(cls, side: Side, other: Side, ridge: float) -> "PatternPrior":
         """Nothing learned yet."""
-        counts = side.engine.concatenate("gather", np.ones((other.means.shape[0], 1), side.means.dtype))
-        lengths = (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(side.means.dtype)
-        return cls(side, other, ridge, np.zeros((other.means.shape[0], side.means.shape[1]), side.means.dtype), lengths)
+        weights = np.zeros((other.means.shape[0], side.means.shape[1]), side.means.dtype)
+        return cls(side, other, ridge, weights, lengths_of(side.engine, weights.shape[0], weights.dtype))
+
+    def start(self, weights: Array) -> None:
+        """Go on from weights learned before."""
+        self.weights = weights
+        self.side.around = np.ascontiguousarray(self._spread(weights), weights.dtype)
 
     def improve(self, n_iter: int) -> None:
         """Take conjugate gradient steps, then move what the side's rows are thought to be around."""
@@ -57,7 +61,7 @@ class PatternPrior:
         return self.ridge * _squares(self.weights)
 
     def _spread(self, weights: Array) -> Array:
-        return self.lengths * self.side.engine.concatenate("gather", np.ascontiguousarray(weights, self.lengths.dtype))
+        return spread(self.side.engine, self.lengths, weights)
 
     def _pull(self, rows: Array) -> Array:
         scaled = np.ascontiguousarray(self.lengths * rows, self.lengths.dtype)

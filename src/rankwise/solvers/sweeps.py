@@ -1,6 +1,6 @@
 """Factor refinement: offsets first, a greedy start, then sweeps over rows and columns, the ridge given or learned."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +11,15 @@ from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..kernels.rows import Task
 from ..losses import Loss
-from ..model import Offsets, Posterior
+from ..model import Learned, LearnedSide, LowRankModel, Offsets
+from ..model.sides import Improved, Side
 from ..objectives import Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
 from .needs import need_entries
 from .pattern_prior import PatternPrior
-from .sides import Improved, Side
+from .resume import laid_out, resumed_side, side_places
 from .steps import bisect
 
 Array = NDArray[Any]
@@ -40,7 +41,7 @@ class State:
     cols: Side
     constant: float
     rank: int
-    n_observed: int
+    weight: float  # of all entries: their number, unless some count more than others
     loss: Loss
     scale: float = 1.0
     bend: float = 1.0
@@ -72,6 +73,7 @@ class Sweeps(Solver):
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
+    uncertain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -88,13 +90,49 @@ class Sweeps(Solver):
         engines, sizes = (problem.engine, problem.across), problem.shape
         parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
         rows, cols = (Side.empty(*part, problem.dtype) for part in parts)
-        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.n_observed, problem.loss)
+        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss)
         state.place(problem)
         self._begin(problem, state)
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
             self._sweep(problem, state)
         state.place(problem)
         return state
+
+    def resume(self, objective: Problem, rank: int, start: LowRankModel) -> State:
+        """Both sides where the model left them, new rows and columns included; the columns solved for once."""
+        problem, learned = need_entries(objective, type(self).__name__), self._resumable(start, rank)
+        problem.reset()
+        wanted = (problem.engine, problem.across), side_places(problem, start)
+        rows, cols = (
+            resumed_side(side, place, learned.uncertain, engine, problem.dtype)
+            for side, engine, place in zip((learned.rows, learned.cols), *wanted, strict=True)
+        )
+        constant = 0.0 if start.offsets is None else float(start.offsets.constant)
+        rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
+        state = State(rows, cols, constant, rank, weight, problem.loss, scale=start.scale, step=1)
+        self._go_on(problem, state, start)
+        self._improve(state, state.cols, state.rows, learned.uncertain)
+        state.place(problem)
+        return state
+
+    def steps_from(self, start: LowRankModel, rank: int) -> int | None:
+        """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
+        known = start.learned is not None and is_whole(rank) and rank <= start.learned.rank
+        return None if self.max_iter is None else -(-self.max_iter * (1 if known else 2) // 3)
+
+    def _resumable(self, start: LowRankModel, rank: int) -> Learned:
+        """What the model has of its sides; refused unless these sweeps can go on from it."""
+        name, learned = type(self).__name__, start.learned
+        if learned is None or learned.uncertain != self.uncertain:
+            raise SettingError(f"{name} goes on only from a model that it has made; fit anew (warm_start=False).")
+        if (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
+            raise SettingError(f"The model has other offsets than offsets={self.offsets!r}; fit anew, or with its own.")
+        if rank < learned.rank:
+            raise SettingError(
+                f"{name} goes on at the model's rank, {learned.rank}, or a higher one, got rank={rank}; for a lower "
+                "one ask for predictions with `rank=`, or fit anew."
+            )
+        return learned
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """More factors if there are to be any, then one sweep."""
@@ -118,14 +156,27 @@ class Sweeps(Solver):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
+    def _learned(self, state: State, count_power: float = 0.0) -> Learned:
+        """Both sides, for the model to keep."""
+        weights: list[Any] = [pattern.weights for pattern in state.patterns] or [None, None]
+        rows, cols = (
+            LearnedSide(side.means, side.variances, side.precisions, side.offset, pattern)
+            for (side, _), pattern in zip(state.sides, weights, strict=True)
+        )
+        return Learned(rows, cols, self.uncertain, state.blur, count_power)
+
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
         task = Task(float(state.scale), learned, measured=side is state.cols)
         found = side.improve(other, state.constant, task, state.blur)
         if found.bends > 0:
-            state.bend = found.bends / state.n_observed
+            state.bend = found.bends / state.weight
         return found
 
     def _begin(self, problem: Problem, state: State) -> None:
+        raise NotImplementedError
+
+    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
+        """Beside the sides, what goes on from a model."""
         raise NotImplementedError
 
     def _first_precision(self, state: State) -> tuple[float, float]:
@@ -172,15 +223,28 @@ class FactorSweeps(Sweeps):
             if not (is_number(given) and 0 <= given < np.inf):
                 raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
 
+    def finish(self, state: State) -> dict[str, Any]:
+        """Both sides."""
+        return {"learned": self._learned(state, self.count_power), "scale": state.scale}
+
     def _begin(self, problem: Problem, state: State) -> None:
         if not problem.smooth:
-            self._sharpen(state, problem.value() / state.n_observed)
-        for side, other in state.sides:
+            self._sharpen(state, problem.value() / state.weight)
+        for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
-            if self.count_power:
-                ones = np.ones((other.means.shape[0], 1), side.means.dtype)
-                counts = side.engine.concatenate("gather", ones)[:, 0]
-                side.counts = np.maximum(counts, 1.0) ** side.means.dtype.type(self.count_power)
+        if self.count_power:
+            for side, entries in ((state.rows, problem.observations), (state.cols, problem.observations.transposed())):
+                counts = np.maximum(entries.row_weights(), 1.0) ** self.count_power
+                side.counts = counts.astype(side.means.dtype)
+
+    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
+        nothing = (np.zeros((size, 0), problem.dtype) for size in problem.shape)
+        level = Offsets.zero(problem.shape, problem.dtype)
+        problem.place(replace(level, constant=state.constant), *nothing)  # where `init` looks at the spread
+        self._begin(problem, state)
+        state.blur = 64 * (self.blur * state.spread) ** 2  # sharp again after three sweeps
+        for side, _ in state.sides:
+            side.precisions[: side.rank] = max(self.ridge, LEAST_RIDGE)
 
     def _first_precision(self, state: State) -> tuple[float, float]:
         return max(self.ridge, LEAST_RIDGE), 0.0
@@ -225,6 +289,7 @@ class BayesSweeps(Sweeps):
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
     """
 
+    uncertain: ClassVar[bool] = True
     pattern_prior: bool = True
     pattern_ridge: float = 3.0
     start_precision: float = 10.0
@@ -241,19 +306,25 @@ class BayesSweeps(Sweeps):
 
     def finish(self, state: State) -> dict[str, Any]:
         """How sure the factors are."""
-        parts: list[Any] = []
-        for side, _ in state.sides:
-            for part in (side.means, side.variances):
-                missing = np.zeros((part.shape[0], int(not side.offset)), part.dtype)
-                parts.append(np.ascontiguousarray(np.column_stack((part, missing))))
+        learned = self._learned(state)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
-        return {"posterior": Posterior(parts[0], parts[1], parts[2], parts[3], noise)}
+        return {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
 
     def _begin(self, problem: Problem, state: State) -> None:
-        state.scale = problem.loss.best_scale(max(problem.value() / state.n_observed, 1e-30))
+        state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
             side.variances[:] = 1.0 / (OFFSET_RIDGE * state.scale)
+
+    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
+        if not self.pattern_prior:
+            return
+        state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
+        learned = start.learned
+        old = (None, None) if learned is None else (learned.rows.pattern, learned.cols.pattern)
+        for pattern, weights, place in zip(state.patterns, old, side_places(problem, start)[::-1], strict=True):
+            if weights is not None:
+                pattern.start(laid_out(weights, place, 0.0, problem.dtype))
 
     def _first_precision(self, state: State) -> tuple[float, float]:
         precision = self.start_precision * float(np.sqrt(state.scale * state.bend))
@@ -269,9 +340,8 @@ class BayesSweeps(Sweeps):
             n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
             bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - found.logs
-        n = state.n_observed
-        state.scale = problem.loss.best_scale(max(loss / n, 1e-30))
-        return bound + state.scale * loss + n * problem.loss.log_normaliser(state.scale)
+        state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
+        return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
 
     def _learn_patterns(self, state: State) -> None:
         """From the second sweep with factors on, look at what the pattern says of each side."""

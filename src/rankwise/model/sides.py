@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..engines import Threads
 from ..kernels.lanes import padded
 from ..kernels.rows import Given, Prior, Task
+from .learned import LearnedSide
 
 Array = NDArray[Any]
 
@@ -47,6 +48,12 @@ class Side:
         shape = (size, int(offset))
         means, variances, around = (np.zeros(shape, dtype) for _ in range(3))
         return cls(engine, means, variances, np.ones(shape[1]), around, np.ones(size, dtype), offset)
+
+    @classmethod
+    def known(cls, learned: LearnedSide, engine: Threads) -> "Side":
+        """A side that was learned before, its rows around zero until their pattern is looked at."""
+        around, counts = np.zeros_like(learned.means), np.ones(learned.means.shape[0], learned.means.dtype)
+        return cls(engine, learned.means, learned.variances, learned.precisions, around, counts, learned.offset)
 
     @property
     def rank(self) -> int:
@@ -97,6 +104,17 @@ class Side:
         """Sum over the rows of each component's expected squared distance from where it was thought to be."""
         off = self.means - self.around
         return np.sum(off * off + self.variances, axis=0, dtype=np.float64)
+
+
+def spread(engine: Threads, lengths: Array, weights: Array) -> Array:
+    """``lengths[i]`` times the sum of ``weights[j]`` over the columns j of row i's entries, for every row."""
+    return lengths * engine.concatenate("gather", np.ascontiguousarray(weights, lengths.dtype))
+
+
+def lengths_of(engine: Threads, n_other: int, dtype: Any) -> Array:
+    """``n_i**-0.5`` of every row with n_i entries, one for rows without any; shape (n, 1)."""
+    counts = engine.concatenate("gather", np.ones((n_other, 1), dtype))
+    return (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(dtype)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""Files that commands read and write: checked before the work, told in words, never half written."""
+
+import csv
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import DataError
+from ..datasets import Reading, Side, Table, read_table
+from ..losses import Loss
+from ..model import LowRankModel
+from ..observations.labels import lookup
+from .words import plural
+
+Array = NDArray[Any]
+READING = ("row", "col", "value", "weight", "separator", "header", "encoding", "skip_bad_lines")
+
+
+def check_output(path: Path | None, force: bool) -> None:
+    """Refuse a place where nothing can be written, or where something is and must stay."""
+    if path is None or str(path) == "-":
+        return
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it.")
+    if path.exists() and not force:
+        raise DataError(f"{path} exists; choose another name, or write over it with --force.")
+    if not path.parent.is_dir():
+        raise DataError(f"There is no folder {path.parent} to write {path.name} in; make it first.")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise DataError(f"The folder {path.parent} cannot be written to; choose another place.")
+
+
+def reading(settings: Any, pairs: bool = False) -> Reading:
+    """How to read a file, as a command was told."""
+    given = {name: getattr(settings, name) for name in READING if hasattr(settings, name)}
+    return Reading(**given, pairs=pairs)
+
+
+def read(path: Path, how: Reading) -> Table:
+    """Read a table and say, on standard error, what was guessed and left out."""
+    table = read_table(path, how)
+    for note in table.notes:
+        click.echo(note, err=True)
+    return table
+
+
+def check_values(table: Table, loss: Loss | None) -> None:
+    """Refuse values that the loss does not take, naming the first one's line."""
+    if loss is None or table.values is None:
+        return
+    wrong = np.flatnonzero(~loss.in_domain(table.values))
+    if wrong.size:
+        k = int(wrong[0])
+        raise DataError(
+            f"{table.path}, {table.line_of(k)}: the {loss.name} loss needs values that are {loss.domain}, and this one "
+            f"is {table.values[k]:g} ({wrong.size:,} of {table.size:,} are not). {loss.domain_cure}"
+        )
+
+
+def known(side: Side, labels: Array | None, size: int, which: str) -> Array:
+    """Row or column number in a model of each entry, -1 where it is unknown."""
+    return lookup(as_labels(side.names, labels), labels, size, which)[side.codes]
+
+
+def as_labels(given: Array, labels: Array | None) -> Array:
+    """Labels from a file or the command line as the kind that a model has; what cannot be is unknown to it anyway."""
+    kind = np.dtype(np.int64) if labels is None or labels.dtype.kind == "u" else labels.dtype
+    if labels is not None and labels.dtype == given.dtype:
+        return given
+    if kind.kind == "O" or kind.kind == given.dtype.kind:
+        return given
+    if kind.kind in "US":
+        return given.astype(str)
+    try:
+        return given.astype(kind)
+    except (ValueError, TypeError, OverflowError):
+        return np.array([_cast(one, kind) for one in given.tolist()], kind)
+
+
+def _cast(one: Any, kind: Any) -> Any:
+    """A label of that kind; one that no model has if it cannot be."""
+    try:
+        return np.array([one]).astype(kind)[0]
+    except (ValueError, TypeError, OverflowError):
+        return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else np.iinfo(np.int64).min
+
+
+def places(table: Table, model: LowRankModel) -> tuple[Array, Array]:
+    """Row and column numbers in the model of a table's entries, -1 where they are unknown."""
+    rows = known(table.rows, model.row_labels, model.shape[0], "row")
+    return rows, known(table.cols, model.col_labels, model.shape[1], "column")
+
+
+def refuse_unknown(table: Table, rows: Array, cols: Array, cure: str) -> None:
+    """Raise for the first entry of a table whose row or column is unknown to the model."""
+    unknown = np.flatnonzero((rows < 0) | (cols < 0))
+    if unknown.size:
+        k = int(unknown[0])
+        which, side = ("row", table.rows) if rows[k] < 0 else ("column", table.cols)
+        label = side.names[side.codes[k]]
+        raise DataError(
+            f"{table.path}, {table.line_of(k)}: the model has no {which} {label!s} "
+            f"({plural(int(unknown.size), 'entry')} with unknown rows or columns in all). {cure}"
+        )
+
+
+def predicted(model: LowRankModel, table: Table, part: Any = slice(None), **options: Any) -> Array:
+    """Predictions of a table's entries; those with an unknown row or column by what is known of the other."""
+    sides = (table.rows, model.row_labels), (table.cols, model.col_labels)
+    rows, cols = (as_labels(side.names, labels)[side.codes[part]] for side, labels in sides)
+    return np.asarray(model.predict_entries(rows, cols, unknown="offset", **options))
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[Any]:
+    """A CSV writer on a file that appears when all is written, or on standard output."""
+    if path is None or str(path) == "-":
+        yield csv.writer(sys.stdout, lineterminator="\n")
+        return
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield csv.writer(file, lineterminator="\n")
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def shown(numbers: Iterable[float]) -> list[str]:
+    """Numbers for a CSV, with the digits that float32 factors have."""
+    return [f"{number:.8g}" for number in numbers]

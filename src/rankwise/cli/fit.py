@@ -1,0 +1,203 @@
+"""`rankwise fit`: from a file of entries to a model file."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from .. import losses, solvers
+from .._errors import DataError
+from ..estimators import MatrixCompletion
+from ..model import LowRankModel, save
+from ..observations import Observations
+from ..selection import Score, fitting_scores, split_entries
+from .files import check_output, check_values, known, read, reading
+from .progress import Watch
+from .tables import console, size_of
+from .words import command_line, loss_in_words, number, plural
+
+PACKED = (".gz", ".bz2", ".xz")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command was told."""
+
+    file: Path
+    output: Path | None
+    row: str | None
+    col: str | None
+    value: str | None
+    weight: str | None
+    separator: str | None
+    header: bool | None
+    encoding: str
+    skip_bad_lines: bool
+    duplicates: str
+    loss: tuple[str, float | None]
+    rank: int | str
+    method: str | None
+    refine: str | None
+    offsets: str | None
+    max_iter: int | None
+    time_limit: float | None
+    held_out: float | Path | None
+    seed: int
+    threads: int | None
+    no_labels: bool
+    no_seen: bool
+    force: bool
+    as_json: bool
+
+    @property
+    def target(self) -> Path:
+        """Where the model goes."""
+        if self.output is not None:
+            return self.output
+        name = self.file.with_suffix("") if self.file.suffix in PACKED else self.file
+        return Path(f"{name.stem}.rankwise")
+
+    @property
+    def given_loss(self) -> losses.Loss | None:
+        """The loss that was asked for; None for "auto"."""
+        name, number = self.loss
+        if number is not None:
+            return losses.BY_NAME[name](number)  # type: ignore[call-arg]
+        return None if name == "auto" else losses.get(name)
+
+    def estimator(self) -> MatrixCompletion:
+        """The estimator that does what was asked."""
+        chosen = {key: getattr(self, key) for key in ("method", "refine", "offsets") if getattr(self, key) is not None}
+        return MatrixCompletion(
+            self.loss[0] if self.loss[1] is None else self.given_loss,  # type: ignore[arg-type]
+            self.rank,
+            max_iter=self.max_iter,
+            time_limit=self.time_limit,
+            n_jobs=self.threads,
+            random_state=self.seed,
+            **chosen,
+        )
+
+    @property
+    def n_steps(self) -> int | None:
+        """Steps that the fit takes, if that is known beforehand."""
+        name = self.method or {"bayes": "rankwise", None: "rankwise"}.get(self.refine, self.refine)
+        solver = solvers.METHODS[name][0] if name in solvers.METHODS else None
+        if solver is not None and not solver.grows:
+            return int(self.max_iter or solver.max_iter)
+        return self.rank if isinstance(self.rank, int) else None
+
+
+def run(settings: Settings) -> None:
+    """Read, fit, save, and say what came of it."""
+    target = settings.target
+    check_output(target, settings.force)
+    table = read(settings.file, reading(settings))
+    check_values(table, settings.given_loss)
+    train, held_out = _parts(table.observations(settings.duplicates), settings)
+    estimator = settings.estimator()
+    with Watch(settings.n_steps, settings.time_limit) as watch:
+        estimator.fit(train, held_out=held_out, callback=watch)
+    outcome = Outcome(estimator, held_out, target, watch.stopped)
+    save(outcome.model, target, labels=not settings.no_labels, seen=not settings.no_seen)
+    if settings.as_json:
+        click.echo(json.dumps(outcome.plain()))
+    else:
+        outcome.tell()
+
+
+def _parts(observations: Observations, settings: Settings) -> tuple[Observations, Observations | None]:
+    """Entries to learn from, and entries to score."""
+    if settings.held_out is None:
+        return observations, None
+    if isinstance(settings.held_out, float):
+        return split_entries(observations, settings.held_out, settings.seed)
+    table = read(settings.held_out, replace(reading(settings), weight=None))  # scores weigh all entries alike
+    check_values(table, settings.given_loss)
+    rows = known(table.rows, observations.row_labels, observations.shape[0], "row")
+    cols = known(table.cols, observations.col_labels, observations.shape[1], "column")
+    kept = (rows >= 0) & (cols >= 0)
+    if not kept.any():
+        raise DataError(f"{table.path}: no entry has a row and a column of {settings.file}; give entries that do.")
+    if not kept.all():
+        left_out = plural(int((~kept).sum()), "entry")
+        click.echo(f"{table.path}: left out {left_out} whose row or column is not in {settings.file}.", err=True)
+    values = np.empty(0) if table.values is None else table.values
+    labels = observations.row_labels, observations.col_labels
+    try:
+        held_out = Observations.from_coo(
+            rows[kept], cols[kept], values[kept], observations.shape, duplicates=settings.duplicates, labels=labels
+        )
+    except DataError:
+        table.refuse_repeats(settings.duplicates)
+        raise
+    return observations, held_out
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a fit."""
+
+    estimator: MatrixCompletion
+    held_out: Observations | None
+    target: Path
+    stopped: bool
+
+    @cached_property
+    def scores(self) -> list[Score]:
+        """On the held-out entries, if any."""
+        if self.held_out is None:
+            return []
+        model, held_out = self.estimator.model_, self.held_out
+        return fitting_scores(model.loss, held_out.targets, model.at(held_out.rows, held_out.cols))
+
+    @cached_property
+    def status(self) -> str:
+        """Why it stopped."""
+        return "Stopped by Ctrl-C; the model so far is kept." if self.stopped else str(self.estimator.status_)
+
+    @cached_property
+    def model(self) -> LowRankModel:
+        """The model, with what the command knows of its making."""
+        held_out = {score.name: score.value for score in self.scores}
+        n_held_out = 0 if self.held_out is None else self.held_out.n_observed
+        about: dict[str, Any] = {"command": command_line(click.get_current_context()), "status": self.status}
+        if n_held_out:
+            about |= {"held_out": {"n": n_held_out, "scores": held_out}}
+        model: LowRankModel = self.estimator.model_
+        return replace(model, facts=model.facts | about)
+
+    def plain(self) -> dict[str, Any]:
+        """For programs."""
+        model, history = self.model, self.estimator.history_
+        kept = ("n_observed", "seconds", "compile_seconds", "command")
+        reason = "interrupted" if self.stopped else self.estimator.status_.reason
+        return {
+            "model": str(self.target),
+            "bytes": self.target.stat().st_size,
+            "shape": list(model.shape),
+            "rank": model.rank,
+            "loss": loss_in_words(model.loss),
+            "steps": len(history),
+            "value": history[-1].value if len(history) else history.initial_value,
+            "status": {"reason": reason, "message": self.status},
+            "held_out": {score.name: score.value for score in self.scores},
+        } | {name: model.facts[name] for name in kept}
+
+    def tell(self) -> None:
+        """For people."""
+        out, model, facts = console(), self.model, self.plain()
+        entries = plural(facts["n_observed"], "entry")
+        out.print(f"Learned:   {model.shape[0]:,} rows x {model.shape[1]:,} columns from {entries}, rank {model.rank}")
+        out.print(f"Loss:      {facts['loss']}")
+        took = f"{plural(facts['steps'], 'step')}, {facts['seconds']:.1f} s"
+        out.print(f"Objective: {number(facts['value'])} after {took}. {self.status}")
+        for score in self.scores:
+            out.print(
+                f"{'Held out:' if score is self.scores[0] else '':<11}{score.title} {score.value:.4f} ({score.unit})"
+            )
+        out.print(f"Model:     {self.target} ({size_of(self.target)})")

@@ -1,0 +1,46 @@
+"""`rankwise predict`: values of pairs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..model import load
+from .files import check_output, places, predicted, read, reading, refuse_unknown, shown, writing
+
+BATCH = 1_000_000  # lines predicted and written at once
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command was told."""
+
+    model: Path
+    pairs: Path
+    output: Path | None
+    row: str | None
+    col: str | None
+    separator: str | None
+    header: bool | None
+    encoding: str
+    skip_bad_lines: bool
+    rank: int | None
+    scale: str
+    unknown: str
+    force: bool
+
+
+def run(settings: Settings) -> None:
+    """Read a model and pairs, and write their predictions as CSV."""
+    check_output(settings.output, settings.force)
+    model = load(settings.model)
+    model.coefficients(settings.rank)  # refuses a rank that the model does not have, before anything is written
+    table = read(settings.pairs, reading(settings, pairs=True))
+    rows, cols = places(table, model)
+    if settings.unknown == "error":
+        refuse_unknown(table, rows, cols, "Predict them by the offsets alone with --unknown offset.")
+    with writing(settings.output) as file:
+        file.writerow(("row", "column", "prediction"))
+        for start in range(0, table.size, BATCH):
+            part = slice(start, start + BATCH)
+            found = predicted(model, table, part, rank=settings.rank, scale=settings.scale)
+            labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
+            file.writerows(zip(*labels, shown(found), strict=True))

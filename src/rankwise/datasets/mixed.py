@@ -1,0 +1,131 @@
+"""A table of mixed columns with a planted truth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from .._checks import is_whole
+from .._errors import SettingError
+from ..selection.splits import generator
+
+Array = NDArray[Any]
+KINDS = ("real", "boolean", "ordered", "category", "count")
+GRADES = ("E", "D", "C", "B", "A")  # of the ordered columns, lowest first
+COLOURS = ("blue", "green", "red", "white")  # of the category columns
+
+
+@dataclass(frozen=True, eq=False)
+class MixedTable:
+    """Columns of several kinds, all moved by the same few hidden factors of the rows.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray of shape (n_rows,)
+        The complete table: float, bool, int, or str.
+    kinds : dict of str to str
+        "real", "boolean", "ordered" (levels E to A), "category" or "count".
+    hidden : ndarray of bool, shape (n_rows, n_columns)
+        Cells to take away.
+    truth : dict of str to ndarray of shape (n_rows,)
+        The best guess of each cell for somebody who knows the factors: mean, likelier value, median level, likeliest
+        category, mean count.
+    about : str
+        One sentence.
+    """
+
+    columns: dict[str, Array]
+    kinds: dict[str, str]
+    hidden: Array
+    truth: dict[str, Array]
+    about: str
+
+
+def mixed_table(
+    n_rows: int = 200,
+    n_columns: int = 30,
+    rank: int = 3,
+    missing: float = 0.3,
+    strength: float = 2.0,
+    random_state: int = 0,
+) -> MixedTable:
+    """A table of real, boolean, ordered, category and count columns, by turns, of a planted rank.
+
+    Every row has `rank` hidden normal factors, and every column mixes them with weights of its own to a score of
+    standard deviation `strength`. Real columns are that score plus normal noise of standard deviation 1, in a unit of
+    their own; the others are drawn from it by the logistic, proportional-odds and softmax models; counts are Poisson
+    with a log-mean that spreads by a third of the score.
+
+    Parameters
+    ----------
+    n_rows, n_columns, rank : int
+    missing : float, default=0.3
+        Share of the cells that is hidden, completely at random.
+    strength : float, default=2
+        How much the factors say about a column.
+    random_state : int, default=0
+    """
+    for name, given in (("n_rows", n_rows), ("n_columns", n_columns), ("rank", rank)):
+        if not is_whole(given) or given < 1:
+            raise SettingError(f"`{name}` must be an integer of at least 1, got {given!r}.")
+    if not 0 <= missing < 1:
+        raise SettingError(f"`missing` must be a share from 0 to below 1, got {missing!r}.")
+    rng = generator(random_state)
+    factors = rng.standard_normal((n_rows, rank))
+    columns: dict[str, Array] = {}
+    truth: dict[str, Array] = {}
+    kinds: dict[str, str] = {}
+    for j in range(n_columns):
+        kind = KINDS[j % len(KINDS)]
+        name = f"{kind}_{j // len(KINDS)}"
+        kinds[name] = kind
+        columns[name], truth[name] = _DRAW[kind](_Scores(factors, strength, rng), rng)
+    hidden = rng.random((n_rows, n_columns)) < missing
+    about = f"a table of {n_rows} rows and {n_columns} columns of five kinds, rank {rank}, {missing:.0%} hidden"
+    return MixedTable(columns, kinds, hidden, truth, about)
+
+
+@dataclass
+class _Scores:
+    """Draws scores of a column: a random mixture of the factors."""
+
+    factors: Array
+    strength: float
+    rng: Generator
+
+    def __call__(self) -> Array:
+        weights = self.rng.standard_normal(self.factors.shape[1])
+        return np.asarray(self.factors @ weights * (self.strength / np.linalg.norm(weights)))
+
+
+def _real(scores: _Scores, rng: Generator) -> tuple[Array, Array]:
+    mean, unit, score = 100 * rng.standard_normal(), 10 ** rng.uniform(-2, 2), scores()
+    return mean + unit * (score + rng.standard_normal(score.size)), mean + unit * score
+
+
+def _boolean(scores: _Scores, rng: Generator) -> tuple[Array, Array]:
+    score = rng.standard_normal() + scores()
+    return score + rng.logistic(size=score.size) > 0, score > 0
+
+
+def _ordered(scores: _Scores, rng: Generator) -> tuple[Array, Array]:
+    score, thresholds = scores(), np.sort(rng.normal(0, 2, len(GRADES) - 1))
+    levels = (np.searchsorted(thresholds, part) for part in (score + rng.logistic(size=score.size), score))
+    drawn, median = (np.array(GRADES)[part] for part in levels)
+    return drawn, median
+
+
+def _category(scores: _Scores, rng: Generator) -> tuple[Array, Array]:
+    score = np.stack([rng.standard_normal() + scores() for _ in COLOURS])
+    drawn = score + rng.gumbel(size=score.shape)  # the largest has the softmax probabilities
+    return np.array(COLOURS)[drawn.argmax(axis=0)], np.array(COLOURS)[score.argmax(axis=0)]
+
+
+def _count(scores: _Scores, rng: Generator) -> tuple[Array, Array]:
+    mean = np.exp(rng.uniform(0, 3) + scores() / 3)
+    return rng.poisson(mean), mean
+
+
+_DRAW = {"real": _real, "boolean": _boolean, "ordered": _ordered, "category": _category, "count": _count}

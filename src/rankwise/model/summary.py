@@ -1,0 +1,86 @@
+"""A model at a glance, for notebooks: a small table in HTML, with every word escaped."""
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from .._checks import is_number
+
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
+
+SHOWN = 5  # labels of each side
+CELL = "text-align:left;padding:.1em .8em .1em 0;border:0;background:none;color:inherit;vertical-align:top"
+
+
+def summary_html(model: "LowRankModel", title: str = "LowRankModel") -> str:
+    """What the model is, what it was learned from and how, as an HTML table that follows the page's colours."""
+    lines = "".join(
+        f'<tr><th scope="row" style="{CELL};font-weight:600;white-space:nowrap">{escape(name)}</th>'
+        f'<td style="{CELL}">{escape(words)}</td></tr>'
+        for name, words in summary(model).items()
+    )
+    style = "border-collapse:collapse;border:0;font-size:.9em;color:inherit;background:none"
+    return f'<table style="{style}"><caption style="{CELL};font-weight:600">{escape(title)}</caption>{lines}</table>'
+
+
+def summary(model: "LowRankModel") -> dict[str, str]:
+    """The same in words."""
+    facts, rank = model.facts, f"{model.rank}"
+    if model.only_by is None and model.longest > 1:
+        rank += f", and any from 0 to {model.longest}"
+    found = {
+        "size": f"{model.shape[0]:,} rows × {model.shape[1]:,} columns",
+        "rank": rank,
+        "loss": _known(facts.get("loss"), model.loss),
+        "learned from": _entries(model),
+        "offsets": _offsets(model),
+        "settings": ", ".join(f"{name}={given!r}" for name, given in _pairs(facts.get("settings"))),
+        "steps": _steps(facts),
+        "ended": _known(facts.get("status")),
+        "rows": _labels(model.row_labels),
+        "columns": _labels(model.col_labels),
+    }
+    return {name: words for name, words in found.items() if words}
+
+
+def _known(*given: Any) -> str:
+    return next((str(word) for word in given if word is not None), "")
+
+
+def _pairs(given: Any) -> list[tuple[Any, Any]]:
+    return list(given.items()) if isinstance(given, dict) else []
+
+
+def _entries(model: "LowRankModel") -> str:
+    if model.seen is None:
+        return ""
+    n = model.seen.indices.size
+    return f"{n:,} entries, {n / max(model.shape[0] * model.shape[1], 1):.2%} of all"
+
+
+def _offsets(model: "LowRankModel") -> str:
+    if model.offsets is None:
+        return "none"
+    sides = [name for name, part in (("rows", model.offsets.rows), ("columns", model.offsets.cols)) if part.any()]
+    return f"{model.offsets.constant:.4g}" + (f", and one for each of the {' and '.join(sides)}" if sides else "")
+
+
+def _steps(facts: dict[str, Any]) -> str:
+    history, seconds = dict(_pairs(facts.get("history"))), facts.get("seconds")
+    values, scores = (_numbers(history.get(name)) for name in ("value", "score"))
+    if not values or not is_number(seconds):
+        return ""
+    score = f", held-out loss {scores[-1]:.4g}" if scores else ""
+    return f"{len(values)} in {seconds:.3g} s, value {values[-1]:.6g}{score}"
+
+
+def _numbers(given: Any) -> list[float]:
+    """A list of numbers as it should be in a model's facts; a file may hold anything there."""
+    return given if isinstance(given, list) and all(is_number(value) for value in given) else []
+
+
+def _labels(labels: Any) -> str:
+    if labels is None:
+        return ""
+    shown = ", ".join(str(label)[:40] for label in labels[:SHOWN])
+    return shown + (", …" if len(labels) > SHOWN else "")

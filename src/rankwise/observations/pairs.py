@@ -1,0 +1,64 @@
+"""(Row, column) pairs of labels out of arrays, lists and data frames with two columns."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._errors import DataError, DataTypeError
+from .frames import is_frame, read_columns
+
+Array = NDArray[Any]
+
+
+def as_pairs(given: Any) -> tuple[Array, Array]:
+    """Row labels and column labels of pairs, one pair a line; an array, a list, or a data frame with two columns."""
+    if is_frame(given):
+        columns = read_columns(given)
+    elif sp.issparse(given):
+        raise DataTypeError("Pairs cannot be sparse; give row and column labels as an array of two columns.")
+    else:
+        columns = _columns_of(given)
+    if len(columns) != 2:
+        shape = f"{len(columns)} feature(s) (shape=({len(columns[0]) if columns else len(given)}, {len(columns)}))"
+        wrong = "while a minimum of 2 is required" if len(columns) < 2 else "where two are needed"
+        raise DataError(f"Pairs are a row label and a column label: there are {shape} {wrong}.")
+    rows, cols = (_label_column(column, which) for column, which in zip(columns, ("row", "column"), strict=True))
+    if not rows.size:
+        raise DataError("There are 0 pairs (0 samples); at least one is needed.")
+    return rows, cols
+
+
+def _columns_of(given: Any) -> list[Array]:
+    if isinstance(given, list | tuple) and given and all(isinstance(pair, list | tuple) for pair in given):
+        if len({len(pair) for pair in given}) > 1:
+            raise DataError("Pairs of a row and a column are needed; these differ in length.")
+        return [np.array(column) for column in zip(*given, strict=True)]  # each column keeps its own type
+    found = np.asarray(given)
+    if found.ndim != 2:
+        raise DataError(
+            f"Pairs of a row and a column are needed, got an array of shape {found.shape}. Reshape your data: one "
+            "line a pair, two columns."
+        )
+    return list(found.T)
+
+
+def _label_column(column: Array, which: str) -> Array:
+    """Labels that can be sorted; a column of objects takes the type of what it holds."""
+    if column.dtype.kind == "O" and column.size:
+        if not all(isinstance(label, str | int | float | np.generic) for label in column):
+            kind = next(type(label) for label in column if not isinstance(label, str | int | float | np.generic))
+            raise DataTypeError(
+                f"A {which} label argument must be a string or a real number, got {kind.__name__}; leave out pairs "
+                "without label."
+            )
+        texts = sum(isinstance(label, str) for label in column)
+        if 0 < texts < column.size:
+            raise DataError(f"The {which} labels mix text and numbers; make them all one of these.")
+        column = np.array(column.tolist())
+    if column.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {which} labels must be text or real numbers.")
+    if column.dtype.kind == "f" and not np.isfinite(column).all():
+        raise DataError(f"Some {which} labels are NaN or infinity; leave those pairs out.")
+    return column

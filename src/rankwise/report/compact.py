@@ -1,0 +1,86 @@
+"""A model in few bytes, for a page: factors as 16-bit integers, the most active rows and columns if not all fit."""
+
+import base64
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import LowRankModel
+
+Array = NDArray[Any]
+BUDGET = 3_000_000  # bytes, before base64 adds a third
+COLUMN_SHARE = 0.4  # of the budget, at most, goes to columns
+MOST_COLUMNS = 1 << 16  # so that a column's place takes two bytes
+
+
+def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budget: int = BUDGET) -> dict[str, Any]:
+    """Factors, offsets, coefficients of every rank and seen entries, for `recommend.js` to read.
+
+    Rows and columns with the most seen entries come first if not all fit. A factor is off by at most 1/65534 of
+    the largest in its component.
+    """
+    row_counts, col_counts = seen_counts(model)
+    width = 2 * model.longest + 4
+    cols = _fitting(col_counts, _sizes(col_names, width), int(COLUMN_SHARE * budget))[:MOST_COLUMNS]
+    left = budget - int(_sizes(col_names, width)[cols].sum())
+    rows = np.sort(_fitting(row_counts, _sizes(row_names, width) + 4 + 2 * row_counts, left))
+    cols = np.sort(cols)
+    offsets = model.offsets
+    return {
+        "rows": [row_names[k] for k in rows],
+        "cols": [col_names[k] for k in cols],
+        "n_rows": model.shape[0],
+        "n_cols": model.shape[1],
+        "longest": model.longest,
+        "U": _quantised(model.U[rows]),
+        "V": _quantised(model.V[cols]),
+        "path": packed(model.path, "<f4"),
+        "constant": 0.0 if offsets is None else float(offsets.constant),
+        "row_offsets": packed(np.zeros(rows.size) if offsets is None else offsets.rows[rows], "<f4"),
+        "col_offsets": packed(np.zeros(cols.size) if offsets is None else offsets.cols[cols], "<f4"),
+        "seen": _seen(model, rows, cols),
+    }
+
+
+def packed(array: Array, kind: str) -> str:
+    """The array's numbers as base64 text, in row order."""
+    return base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()
+
+
+def seen_counts(model: LowRankModel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Seen entries of every row and every column; zeros if the model does not say."""
+    if model.seen is None:
+        return np.zeros(model.shape[0], np.int64), np.zeros(model.shape[1], np.int64)
+    starts = model.seen.indptr.astype(np.int64)
+    return starts[1:] - starts[:-1], np.bincount(model.seen.indices, minlength=model.shape[1])
+
+
+def _sizes(names: list[str], width: int) -> NDArray[np.int64]:
+    return width + np.array([len(name) for name in names], np.int64)
+
+
+def _fitting(counts: Array, sizes: Array, budget: int) -> Array:
+    """Numbers of the most active, as many as fit into the budget; at least one."""
+    order = np.argsort(-counts, kind="stable")
+    return order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right")))]
+
+
+def _quantised(factor: Array) -> dict[str, Any]:
+    """16-bit integers, and for each component what one of them is worth."""
+    steps = np.max(np.abs(factor.astype(np.float64)), axis=0, initial=0.0) / 32767
+    steps[steps == 0] = 1.0
+    return {"steps": steps.tolist(), "numbers": packed(np.rint(factor / steps), "<i2")}
+
+
+def _seen(model: LowRankModel, rows: Array, cols: Array) -> dict[str, str] | None:
+    """For each row in turn, how many of the embedded columns it has seen, and their places among these."""
+    if model.seen is None:
+        return None
+    places = np.full(model.shape[1], -1)
+    places[cols] = np.arange(cols.size)
+    starts = model.seen.indptr.astype(np.int64)
+    found = [places[model.seen.indices[starts[row] : starts[row + 1]]] for row in rows]
+    found = [places[places >= 0] for places in found]
+    counts = np.array([places.size for places in found])
+    return {"counts": packed(counts, "<u4"), "places": packed(np.concatenate(found), "<u2")}

@@ -1,0 +1,184 @@
+"""All that the page shows, as plain values: what was fitted, how well, its path of ranks and its components."""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..losses.links import response
+from ..model import LowRankModel
+from ..selection import fitting_scores
+from .compact import embed, seen_counts
+from .held_out import UNITS, HeldOut, bins_of, kind_of, reliability_of, residual_words, residuals_of
+from .plots import choice_of, places
+
+Array = NDArray[Any]
+Contents = dict[str, Any]
+EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
+LONG = re.compile(r"\d+\.\d{6,}")  # numbers with more digits than anybody reads
+PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction"}
+
+
+def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], *, labels: bool = True) -> Contents:
+    """Plain values that the page's scripts draw from.
+
+    Parameters
+    ----------
+    model : LowRankModel
+    held : HeldOut, optional
+        Entries to score it on; without them there are no scores and no residuals.
+    commands : list of str
+        What was typed to make the model and the page.
+    labels : bool, default=True
+        Whether rows and columns have their names, or numbers only.
+    """
+    names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
+    return {
+        "title": f"A rank-{model.rank} model of {model.shape[0]:,} rows and {model.shape[1]:,} columns",
+        "about": _about(model, held),
+        "commands": commands,
+        "labelled": labels and not (model.row_labels is None and model.col_labels is None),
+        "kind": kind_of(model),
+        "predicted": "probability of +1" if model.link == "logit" else PREDICTED[kind_of(model)],
+        "link": model.link,
+        "ranks": _ranks(model, held, names),
+        "validation": _validation(model),
+        "history": _history(model),
+        "residuals": None if held is None else _histogram(residuals_of(model, held), residual_words(model)),
+        "reliability": _reliability(model, held),
+        "offsets": _offsets(model),
+        "components": _components(model, names),
+        "sizes": short(np.abs(model.theta)),
+        "model": embed(model, *names),
+    }
+
+
+def short(numbers: Any) -> list[float | None]:
+    """Six digits of each number; None for what is not finite."""
+    return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
+
+
+def _names(labels: Array | None, size: int, wanted: bool) -> list[str]:
+    return [str(name) for name in (range(size) if labels is None or not wanted else labels)]
+
+
+def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
+    """What was fitted, on what, how long it took: names and sentences."""
+    facts, (n_rows, n_cols) = model.facts, model.shape
+    found = [("Matrix", f"{n_rows:,} rows × {n_cols:,} columns")]
+    n_observed = facts.get("n_observed") or (None if model.seen is None else model.seen.indices.size)
+    if n_observed:
+        found.append(("Learned from", f"{n_observed:,} entries, {n_observed / (n_rows * n_cols):.2%} of the matrix"))
+    if loss := facts.get("loss") or (model.loss and repr(model.loss)):
+        found.append(("Loss", str(loss)))
+    path = f"{model.only_by} keeps no other ranks" if model.only_by else f"ranks 0 to {model.longest} are kept"
+    found.append(("Rank", f"{model.rank}; {path}"))
+    offsets = "none" if model.offsets is None else f"constant {model.offsets.constant:.4g}, one per row and per column"
+    found.append(("Offsets", offsets))
+    found += [(word, str(facts[name])) for name, word in (("solver", "Solver"), ("status", "Ended")) if name in facts]
+    if "seconds" in facts:
+        compiling = facts.get("compile_seconds", 0.0)
+        more = f", and {compiling:.1f} s to compile" if compiling >= 0.05 else ""
+        found.append(("Time", f"{facts['seconds']:.2f} s{more}"))
+    found = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in found]
+    if "held_out" in facts:
+        scores = ", ".join(f"{name.replace('_', ' ')} {x:.4f}" for name, x in facts["held_out"]["scores"].items())
+        found.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
+    return found if held is None else [*found, ("Scored on", _held_words(held))]
+
+
+def _held_words(held: HeldOut) -> str:
+    words = f"{held.targets.size:,} held-out entries"
+    if held.n_unknown:
+        words += f"; {held.n_unknown:,} more were left out, as the model does not know their row or column"
+    if held.n_seen:
+        words += f"; {held.n_seen:,} of them were also learned from, which flatters the scores"
+    return words
+
+
+def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]]) -> Contents:
+    """Scores and predictions of a few entries at every rank of the path."""
+    ranks = [model.longest] if model.only_by else list(range(model.longest + 1))
+    found: Contents = {"ranks": ranks, "chosen": model.rank, "only_by": model.only_by, "scores": []}
+    found["examples"] = _examples(model, held, names, ranks)
+    if held is not None:
+        at = [fitting_scores(model.loss, held.targets, model.at(held.rows, held.cols, rank)) for rank in ranks]
+        for same in zip(*at, strict=True):
+            higher = "higher is better" in same[0].unit
+            about = {"title": same[0].title, "unit": same[0].unit, "higher": higher}
+            found["scores"].append(about | {"values": short([score.value for score in same])})
+    return found
+
+
+def _examples(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: Any) -> Contents:
+    """A few entries drawn at random: held out, or anywhere if there are none of these."""
+    rng = np.random.default_rng(0)
+    if held is None:
+        rows, cols = (rng.integers(size, size=EXAMPLES) for size in model.shape)
+        targets = None
+    else:
+        drawn = np.sort(rng.permutation(held.targets.size)[:EXAMPLES])
+        rows, cols, targets = held.rows[drawn], held.cols[drawn], held.targets[drawn].tolist()
+    predicted = [short(response(model.link, model.at(rows, cols, rank))) for rank in ranks]
+    sides = zip(names, (rows, cols), strict=True)
+    row_names, col_names = ([side[k] for k in numbers] for side, numbers in sides)
+    return {"rows": row_names, "cols": col_names, "targets": targets, "predicted": predicted}
+
+
+def _validation(model: LowRankModel) -> Contents | None:
+    choice = choice_of(model)
+    if choice is None:
+        return None
+    name = "rank" if choice.settings.dtype.kind in "iu" else "ridge"
+    numbers = {"settings": choice.settings, "scores": choice.scores, "deviations": choice.deviations}
+    return {"name": name, "best": choice.best} | {key: short(column) for key, column in numbers.items()}
+
+
+def _history(model: LowRankModel) -> Contents | None:
+    history = model.facts.get("history")
+    if not history or not history["value"]:
+        return None
+    return {name: short(history[name]) for name in ("wall_seconds", "value", "score") if name in history}
+
+
+def _histogram(numbers: Array, words: str) -> Contents:
+    counts, edges = np.histogram(numbers, bins_of(numbers))
+    return {"words": words, "counts": counts.tolist(), "edges": short(edges)}
+
+
+def _reliability(model: LowRankModel, held: HeldOut | None) -> Contents | None:
+    if held is None or model.link != "logit":
+        return None
+    return {name: short(column) for name, column in reliability_of(model, held)._asdict().items()}
+
+
+def _offsets(model: LowRankModel) -> list[Contents]:
+    """Histograms of the rows' and of the columns' offsets, those without any left out."""
+    if model.offsets is None:
+        return []
+    unit = {"log": "log of the count"}.get(model.link, UNITS[kind_of(model)])
+    sides = (("row", model.offsets.rows), ("column", model.offsets.cols))
+    return [_histogram(numbers, f"{side} offset, {unit}") for side, numbers in sides if np.any(numbers)]
+
+
+def _components(model: LowRankModel, names: tuple[list[str], list[str]]) -> list[Contents]:
+    """The strongest rows and columns of the first components, signed so that their product is what is added."""
+    (rows, _), (cols, _) = places(model, "rows"), places(model, "columns")
+    counts = seen_counts(model) if model.seen is not None else (None, None)
+    found = []
+    for k in range(min(model.rank, COMPONENTS)):
+        flip = np.sign(cols[np.argmax(np.abs(cols[:, k])), k]) or 1.0
+        sides = flip * np.sign(model.theta[k]) * rows[:, k], flip * cols[:, k]
+        strongest = (_strongest(*side) for side in zip(sides, names, counts, strict=True))
+        found.append(dict(zip(("rows", "cols"), strongest, strict=True)))
+    return found
+
+
+def _strongest(numbers: Array, names: list[str], counts: Array | None) -> Contents:
+    order = np.argsort(-np.abs(numbers), kind="stable")[:STRONGEST]
+    return {
+        "names": [names[k] for k in order],
+        "numbers": short(numbers[order]),
+        "counts": None if counts is None else counts[order].tolist(),
+    }

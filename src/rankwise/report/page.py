@@ -1,0 +1,94 @@
+"""The report: one HTML file that holds all it needs and asks no network for anything."""
+
+import json
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from .._errors import SettingError
+from ..model import LowRankModel
+from .contents import contents_of
+from .files import replacing
+from .held_out import match
+from .plots import model_of
+
+PARTS = {
+    "style": ("uplot/uPlot.min.css", "page.css"),
+    "script": ("uplot/uPlot.iife.min.js", "charts.js", "recommend.js", "page.js"),
+}
+LICENCE = "uplot/LICENSE"
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    held_out: Any = None,
+    command: str | None = None,
+    *,
+    labels: bool = True,
+    force: bool = False,
+) -> None:
+    """Write a page about a model: what was fitted, how well, at any rank, and recommendations for any row.
+
+    The page holds the names of rows and columns unless ``labels=False``, the factors, which entries were seen if the
+    model says so, and a dozen of the held-out values. The file appears complete or not at all.
+
+    Parameters
+    ----------
+    model : LowRankModel or estimator
+    path : path
+        Of the HTML file.
+    held_out : Observations, sparse matrix or array with NaN, optional
+        Entries that were not learned from, for scores and residuals.
+    command : str, optional
+        What was typed to get the page; it is shown as the way to get it again.
+    labels : bool, default=True
+        Whether rows and columns are shown by name; otherwise by number.
+    force : bool, default=False
+        Whether a file that is there already may be replaced.
+    """
+    model, target = model_of(model), Path(path)
+    if target.exists() and not force:
+        raise SettingError(f"{target} is there already; choose another name, or --force (force=True) to replace it.")
+    if not target.parent.is_dir():
+        raise SettingError(f"There is no folder {target.parent} to write the report in; make it first.")
+    held = None if held_out is None else match(model, held_out)
+    text = page(contents_of(model, held, _commands(model, command), labels=labels))
+    with replacing(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def page(contents: dict[str, Any]) -> str:
+    """The template with its styles, its scripts and `contents` in their places."""
+    parts = {name: "\n".join(map(_read, names)) for name, names in PARTS.items()}
+    parts |= {"contents": as_script(contents), "licence": _read(LICENCE)}
+    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _read("page.html"))
+
+
+def as_script(contents: dict[str, Any]) -> str:
+    """JSON that no text in it can break out of: ASCII, and without the signs that HTML knows."""
+    text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _read(name: str) -> str:
+    return files(__package__).joinpath("template", name).read_text(encoding="utf-8")
+
+
+def _commands(model: LowRankModel, command: str | None) -> list[str]:
+    """How the model was made, as far as it says, and the page."""
+    facts = model.facts
+    made = facts.get("command")
+    if made is None and "estimator" in facts:
+        settings = ", ".join(f"{name}={_plain(value)}" for name, value in facts.get("settings", {}).items())
+        made = f"rankwise.{facts['estimator']}({settings}).fit(X)"
+    return [line for line in (made, command) if line]
+
+
+def _plain(value: Any) -> str:
+    """A setting as it is written in Python; objects were stored as the text of their call."""
+    return value if isinstance(value, str) and value.endswith(")") else repr(value)

@@ -1,0 +1,153 @@
+"""`rankwise.plots`: pictures of a fitted model, each on one matplotlib Axes, which it returns.
+
+Every function takes an estimator or a `LowRankModel`, and `ax`, the Axes to draw on; without it a new figure is made.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import is_whole
+from .._errors import NotFittedError, SettingError
+from ..model import LowRankModel
+from ..selection import Choice
+from .held_out import bins_of, kind_of, match, reliability_of, residual_words, residuals_of
+from .pictures import COLOURS, axes_or_new, line_style, tidy, whole_ranks
+
+AXES = ("rows", "columns")
+
+__all__ = ["calibration", "convergence", "factor_map", "rank_path", "residuals", "spectrum"]
+
+
+def convergence(model: Any, *, ax: Any = None) -> Any:
+    """Draw the value that the solver minimised against seconds, one marker per step."""
+    history = model_of(model).facts.get("history")
+    if not history or not history["value"]:
+        raise SettingError("This model does not say how it was learned; fit an estimator to have its steps kept.")
+    ax = axes_or_new(ax)
+    ax.plot(history["wall_seconds"], history["value"], markersize=4, **line_style(0))
+    ax.set_xlim(left=0)
+    return tidy(ax, "Convergence", "seconds", "value minimised (sum of losses and penalties)")
+
+
+def rank_path(source: Any, *, ax: Any = None) -> Any:
+    """Draw the validation loss against the ranks tried, with its standard error, and mark the chosen one.
+
+    Parameters
+    ----------
+    source : estimator, LowRankModel or Choice
+        One whose rank (or ridge, which is drawn on a log scale) was chosen on held-out entries, by ``rank="auto"``.
+    ax : Axes, optional
+    """
+    choice = choice_of(source)
+    if choice is None:
+        raise SettingError('No rank was chosen on held-out entries; fit a pursuit with rank="auto" to have a path.')
+    by_rank = choice.settings.dtype.kind in "iu"
+    name, ax = "rank" if by_rank else "ridge", axes_or_new(ax)
+    ax.errorbar(choice.settings, choice.scores, choice.deviations, capsize=2, markersize=4, **line_style(0))
+    ax.axvline(choice.best, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"chosen: {choice.best:g}", zorder=0)
+    if by_rank:
+        whole_ranks(ax)
+    else:
+        ax.set_xscale("log")
+    ax.legend(frameon=False)
+    return tidy(ax, f"The {name} chosen on held-out entries", name, "mean validation loss ± standard error")
+
+
+def spectrum(model: Any, *, ax: Any = None) -> Any:
+    """Draw the size of each component's coefficient, ``abs(theta)``, in order; the singular values after sweeps."""
+    theta = np.abs(model_of(model).theta)
+    ax = axes_or_new(ax)
+    ax.plot(np.arange(1, theta.size + 1), theta, markersize=4, **line_style(0))
+    whole_ranks(ax)
+    ax.set_ylim(bottom=0)
+    return tidy(ax, "Spectrum", "component", "size, |theta| (scale of the predictions)", grid="y")
+
+
+def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
+    """Draw a histogram of predicted less observed values; under losses of signs, of prediction times sign."""
+    model = model_of(model)
+    found = residuals_of(model, match(model, held_out))
+    title = "Margins on held-out entries" if kind_of(model) == "signs" else "Residuals on held-out entries"
+    ax = axes_or_new(ax)
+    ax.hist(found, bins=bins_of(found), color=COLOURS[0])
+    ax.axvline(0.0, color="black", linestyle="--", linewidth=1.2)
+    return tidy(ax, title, residual_words(model), "entries", grid="y")
+
+
+def calibration(model: Any, held_out: Any, *, ax: Any = None) -> Any:
+    """Draw the share of +1 against its predicted probability, in ten bins, each with its number of entries."""
+    model = model_of(model)
+    found = reliability_of(model, match(model, held_out))
+    ax = axes_or_new(ax)
+    ax.plot([0, 1], [0, 1], color="grey", linestyle="--", linewidth=1.2, label="perfectly calibrated", zorder=0)
+    ax.plot(found.predicted, found.observed, markersize=5, label="held-out entries (counts)", **line_style(0))
+    for x, y, count in zip(*found, strict=True):
+        below = {"xytext": (4, -4), "textcoords": "offset points", "va": "top", "fontsize": "x-small"}
+        ax.annotate(f"{count:,}", (x, y), **below)
+    ax.legend(frameon=False, loc="upper left")
+    return tidy(ax, "Calibration", "predicted probability of +1", "observed share of +1")
+
+
+def factor_map(
+    model: Any, axis: str = "rows", components: tuple[int, int] = (0, 1), labels: int = 10, *, ax: Any = None
+) -> Any:
+    """Draw the rows or the columns as points in the plane of two components, the farthest with their names.
+
+    A coordinate is the factor times ``sqrt(abs(theta))``: the product of a row's and a column's is, up to sign, what
+    the component adds to the prediction.
+
+    Parameters
+    ----------
+    model : estimator or LowRankModel
+    axis : {"rows", "columns"}, default="rows"
+    components : pair of int, default=(0, 1)
+    labels : int, default=10
+        Points that get a name.
+    ax : Axes, optional
+    """
+    model = model_of(model)
+    if axis not in AXES:
+        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    wrong = [k for k in components if not is_whole(k) or not 0 <= k < model.rank]
+    if wrong or len(components) != 2:
+        raise SettingError(f"`components` must be two of 0 to {model.rank - 1}, got {components!r}.")
+    points, names = places(model, axis)
+    x, y = (points[:, k] for k in components)
+    ax = axes_or_new(ax)
+    ax.scatter(x, y, s=9, alpha=0.5, color=COLOURS[0], linewidths=0)
+    for place in np.argsort(-np.hypot(x, y), kind="stable")[:labels]:
+        at = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": "x-small", "parse_math": False}
+        ax.annotate(str(names[place]), (x[place], y[place]), **at)
+    for line in (ax.axhline, ax.axvline):
+        line(0.0, color="grey", linewidth=0.8, zorder=0)
+    first, second = (f"component {k} (root of the prediction's unit)" for k in components)
+    return tidy(ax, f"The {axis} by two components", first, second)
+
+
+def model_of(source: Any) -> LowRankModel:
+    """The model itself, or that of a fitted estimator."""
+    found = getattr(source, "model_", source)
+    if isinstance(found, LowRankModel):
+        return found
+    if hasattr(source, "fit"):
+        raise NotFittedError(f"This {type(source).__name__} is not fitted yet; call `fit` first.")
+    raise SettingError(f"A fitted estimator or a LowRankModel is needed, got {type(source).__name__}.")
+
+
+def choice_of(source: Any) -> Choice | None:
+    """The validation scores that a rank or a ridge was chosen by, if one was."""
+    if isinstance(source, Choice):
+        return source
+    path = model_of(source).facts.get("path")
+    if not path or not path["settings"]:
+        return None
+    return Choice(path["best"], *(np.array(path[name]) for name in ("settings", "scores", "deviations")))
+
+
+def places(model: LowRankModel, axis: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Coordinates of all rows or columns in every component, and their names."""
+    factor, labels = (model.U, model.row_labels) if axis == "rows" else (model.V, model.col_labels)
+    points = factor[:, : model.rank] * np.sqrt(np.abs(model.theta))
+    return points, np.arange(factor.shape[0]) if labels is None else labels

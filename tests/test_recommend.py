@@ -1,0 +1,223 @@
+"""`recommend`, `similar`, `reconstruct` and unknown labels, against NumPy's brute force."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankwise import DataError, LowRankModel, MatrixCompletion, Observations, RankwiseError, SettingError, load
+from rankwise.losses import Logistic
+from rankwise.model import Offsets, Seen
+
+
+def make_model(rng, shape=(30, 300), rank=5, density=0.3, dtype=np.float32, offsets=True, coarse=False):
+    """A random model that has seen a random pattern; with few different numbers if `coarse`, so that scores tie."""
+    draw = (lambda *size: rng.integers(-1, 2, size)) if coarse else (lambda *size: rng.normal(size=size))
+    U, V = (draw(size, rank).astype(dtype) for size in shape)
+    path = np.tril(np.tile(np.round(rng.uniform(1, 3, rank)), (rank, 1)))
+    indptr, indices = pattern(rng, shape, density)
+    found = Offsets(0.5, *(draw(size).astype(dtype) for size in shape)) if offsets else None
+    return LowRankModel(path, U, V, offsets=found, seen=Seen(indptr, indices))
+
+
+def pattern(rng, shape, density):
+    mask = rng.random(shape) < density
+    mask[0, 0] = True
+    return np.concatenate(([0], np.cumsum(mask.sum(1)))).astype(np.uint64), np.nonzero(mask)[1].astype(np.uint32)
+
+
+def brute(model, rows, n, *, exclude_seen=True, only=None, rank=None):
+    """Columns and scores of every row from the whole matrix and a stable sort."""
+    scores = model.to_dense(rank)
+    if exclude_seen:
+        for i in range(scores.shape[0]):
+            scores[i, model.seen.indices[int(model.seen.indptr[i]) : int(model.seen.indptr[i + 1])]] = -np.inf
+    if only is not None:
+        scores[:, np.setdiff1d(np.arange(scores.shape[1]), only)] = -np.inf
+    order = np.argsort(-scores[rows], axis=1, kind="stable")[:, :n]
+    best = np.take_along_axis(scores[rows], order, 1)
+    order = np.where(best == -np.inf, -1, order)
+    missing = n - order.shape[1]
+    return np.pad(order, ((0, 0), (0, missing)), constant_values=-1), np.pad(
+        best, ((0, 0), (0, missing)), constant_values=-np.inf
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offsets", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"exclude_seen": False}, {"rank": 2}, {"rank": 0}, {"only": [3, 250, 7, 7, 299, 130]}, {"n": 1}, {"n": 400}],
+    ids=str,
+)
+def test_the_best_columns_are_those_of_the_whole_matrix(dtype, offsets, options):
+    model = make_model(np.random.default_rng(1), dtype=dtype, offsets=offsets)
+    rows = [4, 0, 29, 4]
+    n = options.pop("n", 10)
+    columns, scores = model.recommend(rows, n, **options)
+    wanted, best = brute(model, rows, n, **options)
+    assert np.array_equal(columns, wanted) and scores.shape == (4, n)
+    np.testing.assert_allclose(scores, best, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**31), st.integers(1, 300), st.integers(0, 9), st.integers(1, 40), st.sampled_from([0.0, 0.5, 0.99])
+)
+def test_ties_go_to_the_lower_column(seed, n_cols, rank, n, density):
+    """Scores of small whole numbers are exact, and most of them tie."""
+    rng = np.random.default_rng(seed)
+    model = make_model(rng, (7, n_cols), rank, density, coarse=True)
+    only = rng.choice(n_cols, rng.integers(1, n_cols + 1), replace=False) if seed % 2 else None
+    found = model.recommend(np.arange(7), n, only=only)
+    for one, other in zip(found, brute(model, np.arange(7), n, only=only), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_the_same_bits_on_any_number_of_threads_and_in_any_company():
+    model = make_model(np.random.default_rng(2), (500, 700), 9)
+    wanted = model.recommend(np.arange(500), 7, n_jobs=1)
+    for n_jobs in (2, 3, None):
+        found = model.recommend(np.arange(500), 7, n_jobs=n_jobs)
+        assert all(np.array_equal(one, other) for one, other in zip(found, wanted, strict=True))
+    for row in (0, 63, 64, 499):
+        alone = model.recommend(row, 7)
+        assert all(np.array_equal(one, other[row]) for one, other in zip(alone, wanted, strict=True))
+
+
+def test_a_single_row_gets_as_many_as_there_are_and_several_are_padded():
+    model = make_model(np.random.default_rng(3), (3, 4))
+    model = replace(model, seen=Seen(np.array([0, 3, 4, 4], np.uint64), np.array([0, 1, 3, 2], np.uint32)))
+    columns, scores = model.recommend(0, 3)
+    assert columns.tolist() == [2] and scores.shape == (1,)
+    columns, scores = model.recommend([0, 2], 3)
+    assert columns[0].tolist()[1:] == [-1, -1] and scores[0, 1:].tolist() == [-np.inf, -np.inf]
+    assert -1 not in columns[1] and np.isfinite(scores[1]).all()
+    named = replace(model, col_labels=np.array(["a", "b", "c", "d"]))
+    assert named.recommend(0, 3)[0].tolist() == ["c"]
+    assert named.recommend([0, 2], 3)[0][0].tolist() == ["c", None, None]
+    assert named.recommend([2], 3)[0].dtype == named.col_labels.dtype
+    empty, none = named.recommend([], 3)
+    assert empty.shape == none.shape == (0, 3)
+    assert named.recommend(0, only=["a"])[0].shape == (0,) and model.recommend(0, only=[])[0].shape == (0,)
+
+
+def test_labels_name_rows_columns_and_filters():
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(6, 5))
+    values[rng.random((6, 5)) < 0.4] = np.nan
+    data = Observations.from_dense(values, labels=(list("uvwxyz"), [50, 40, 30, 20, 10]))
+    fitted = MatrixCompletion("square", rank=2).fit(data)
+    unseen = np.flatnonzero(np.isnan(values[2]))
+    best, scores = fitted.recommend("w", 5)
+    assert set(best) == set(data.col_labels[unseen]) and np.all(np.diff(scores) <= 0)
+    np.testing.assert_allclose(scores, fitted.predict_entries(["w"] * best.size, best), rtol=1e-12)
+    everything = fitted.recommend("w", only=[50, 10], exclude_seen=False)[0]
+    assert set(everything) == {50, 10}
+    with pytest.raises(DataError, match=r"1 row labels are unknown to the model .first: 'q'"):
+        fitted.recommend(["w", "q"])
+    with pytest.raises(DataError, match=r"column labels are unknown to the model .first: 7"):
+        fitted.recommend("w", only=[7])
+
+
+def test_a_model_without_its_pattern_says_how_to_go_on(tmp_path):
+    fitted = MatrixCompletion("square", rank=1).fit(np.array([[1.0, np.nan], [2.0, 3.0]]))
+    fitted.save(tmp_path / "m", seen=False)
+    with pytest.raises(SettingError, match="exclude_seen=False"):
+        load(tmp_path / "m").recommend(0)
+    assert load(tmp_path / "m").recommend(0, exclude_seen=False)[0].size == 2
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+@pytest.mark.parametrize("rank", [None, 2, 0])
+def test_similar_ones_have_the_largest_cosine_in_the_low_rank_part(axis, rank):
+    """Also where the factors are not orthogonal, as after a pursuit."""
+    model = make_model(np.random.default_rng(5), (40, 25), 4, dtype=np.float64)
+    model.U[3] = model.V[3] = 0.0
+    low_rank = replace(model, offsets=None).to_dense(rank)
+    vectors = low_rank if axis == "rows" else low_rank.T
+    lengths = np.linalg.norm(vectors, axis=1)
+    cosines = vectors @ vectors.T / np.maximum(np.outer(lengths, lengths), 1e-300)
+    np.fill_diagonal(cosines, -np.inf)
+    asked = [0, 3, 11]
+    found, scores = model.similar(asked, 6, axis=axis, rank=rank)
+    np.testing.assert_allclose(scores, -np.sort(-cosines[asked], axis=1)[:, :6], atol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(cosines[asked], found, 1), scores, atol=1e-12)
+    assert not any(label in line for label, line in zip(asked, found.tolist(), strict=True))
+    alone, _ = model.similar(11, 6, axis=axis, rank=rank)
+    assert np.array_equal(alone, found[2])
+
+
+def test_similar_by_label_and_padded_like_recommend():
+    model = replace(make_model(np.random.default_rng(6), (3, 8)), row_labels=np.array(["a", "b", "c"]))
+    assert set(model.similar("a")[0]) == {"b", "c"}
+    labels, cosines = model.similar(["a", "b"], 4)
+    assert labels.shape == (2, 4) and labels[:, 2:].tolist() == [[None] * 2] * 2 and np.all(cosines[:, 2:] == -np.inf)
+    with pytest.raises(DataError, match="unknown to the model"):
+        model.similar("z")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.recommend(0, 0),
+        lambda m: m.recommend(0, 2.5),
+        lambda m: m.recommend(0, True),
+        lambda m: m.recommend(0, rank=99),
+        lambda m: m.recommend(0, n_jobs=0),
+        lambda m: m.recommend([[0]]),
+        lambda m: m.recommend(0.5),
+        lambda m: m.similar(0, axis="row"),
+        lambda m: m.similar(0, 0),
+        lambda m: m.similar(-1),
+        lambda m: m.reconstruct(max_bytes="much"),
+        lambda m: m.reconstruct(max_bytes=np.nan),
+        lambda m: m.reconstruct(scale="log"),
+        lambda m: m.predict_entries([0], [0], unknown="guess"),
+    ],
+)
+def test_bad_wishes_are_refused_in_a_sentence(call):
+    with pytest.raises(RankwiseError) as caught:
+        call(make_model(np.random.default_rng(7), (3, 4)))
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_the_whole_matrix_is_made_only_if_it_fits():
+    model = make_model(np.random.default_rng(8), (30, 300))
+    assert np.array_equal(model.reconstruct(), model.to_dense())
+    assert np.array_equal(model.reconstruct(2, 8 * 30 * 300), model.to_dense(2))
+    with pytest.raises(SettingError, match=r"whole matrix of 30 x 300 takes .* GiB, more than .*predict_entries"):
+        model.reconstruct(max_bytes=8 * 30 * 300 - 1)
+    huge = replace(model, U=np.broadcast_to(np.float32(1), (10**9, 5)), offsets=None)
+    with pytest.raises(SettingError, match="raise `max_bytes`"):
+        huge.reconstruct()
+    chances = replace(model, link="logit").reconstruct(scale="response")
+    np.testing.assert_allclose(chances, 1 / (1 + np.exp(-model.to_dense())), atol=1e-15)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_unknown_rows_and_columns_get_what_the_offsets_say(labels):
+    model = make_model(np.random.default_rng(9), (4, 6), dtype=np.float64)
+    if labels:
+        model = replace(model, row_labels=np.array(list("abcd")), col_labels=np.array(list("uvwxyz")))
+    rows, cols = (list("ab??"), list("u?v?")) if labels else ([0, 1, 77, 99], [0, 50, 1, -3])
+    found = model.predict_entries(rows, cols, unknown="offset")
+    a, b, c = model.offsets.constant, model.offsets.rows, model.offsets.cols
+    np.testing.assert_allclose(found, [model.to_dense()[0, 0], a + b[1], a + c[1], a])
+    assert found[0] == model.predict_entries(rows[:1], cols[:1])[0]
+    chances = replace(model, link="logit").predict_entries(rows, cols, unknown="offset", scale="response")
+    np.testing.assert_allclose(chances, 1 / (1 + np.exp(-found)))
+    bare = replace(model, offsets=None).predict_entries(rows, cols, unknown="offset")
+    assert bare[1:].tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(DataError):
+        model.predict_entries(rows, cols)
+
+
+def test_no_standard_deviation_is_made_up_for_the_unknown():
+    fitted = MatrixCompletion(Logistic(), rank=1).fit(np.array([[1.0, np.nan, -1.0], [-1.0, 1.0, 1.0]]))
+    assert np.isfinite(fitted.predict_entries([0, 5], [0, 0], unknown="offset")).all()
+    assert len(fitted.predict_entries([0], [1], unknown="offset", return_std=True)) == 2
+    with pytest.raises(SettingError, match="return_std"):
+        fitted.predict_entries([0, 5], [0, 0], unknown="offset", return_std=True)
