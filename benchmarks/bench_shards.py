@@ -1,4 +1,4 @@
-"""How many entries should a shard hold? Decides SMALLEST = 65,536, about 16 shards, in observations/shards.py.
+"""How many entries should a shard hold? Decides SMALLEST and WANTED in observations/shards.py.
 
 Milliseconds, medians of five, on two threads: of a gram product (its column sums are added up shard by shard), an
 evaluation, and of a sweep of the default's solver (median of three; per sweep, the start left out).

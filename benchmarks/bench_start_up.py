@@ -59,7 +59,11 @@ def first_fits(repeats: int = 5) -> Iterator[Row]:
 
 def imports(repeats: int = 5) -> Iterator[Row]:
     """What `import rankwise` adds, and the command line."""
-    others, ours = (process("-c", code, repeats=repeats)[0] for code in (OTHERS, f"{OTHERS}; import rankwise"))
+    times: dict[str, list[float]] = {OTHERS: [], f"{OTHERS}; import rankwise": []}
+    for _ in range(repeats):  # by turns
+        for code, found in times.items():
+            found.append(process("-c", code, repeats=1)[0])
+    others, ours = map(median, times.values())
     yield {"what": "NumPy, SciPy, scikit-learn", "seconds": round(others, 3)}
     yield {"what": "import rankwise, beside them", "seconds": round(ours - others, 3), "bar": 0.5}
     nothing = process("-c", "pass", repeats=repeats)[0]

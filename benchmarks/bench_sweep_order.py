@@ -1,4 +1,4 @@
-"""Does it matter whether a sweep solves rows or columns first? Decides that rows go first: there is no one best order.
+"""Does it matter whether a sweep solves rows or columns first? Decides `State.sides`.
 
 The default's sweeps on the data and on its transpose, which is the other order. `bound` is what they minimise, per
 observation; `cost` RMSE in stars or wrong signs in %, on held-out entries; means of two splits, least seconds.
