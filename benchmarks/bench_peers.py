@@ -15,6 +15,7 @@ memory. `verdict` says where we lose.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -65,13 +66,17 @@ def data() -> Iterator[tuple[str, Callable[[], Split]]]:
 
 
 def runs(split: Split, choices: dict[str, Choice], most: int) -> dict[str, list[Any]]:
-    """Fits of all methods by turns."""
+    """Fits of all methods by turns; a peer that gives no answer in its turn has a run less."""
     found: dict[str, list[Any]] = {"rankwise": []} | {name: [] for name in choices}
     for k in range(most):
         for name, done in found.items():
-            if k and k >= next(times for limit, times in RUNS if done[0][1].seconds < limit):
+            if done and k >= next(times for limit, times in RUNS if done[0][1].seconds < limit):
                 continue
-            done.append(apart(default, split) if name == "rankwise" else fitted(name, split, choices[name].settings))
+            if name == "rankwise":
+                done.append(apart(default, split))
+                continue
+            with suppress(NoAnswerError):
+                done.append(fitted(name, split, choices[name].settings))
     return found
 
 
@@ -118,6 +123,9 @@ def compared(name: str, split: Split, most: int) -> Iterator[Row]:
     compiled = round(median(each.compile_seconds for each in ours), 2)
     yield {"data": name, "method": "rankwise"} | shown(split, ours) | {"compile_s": compiled}
     for peer, theirs in found.items():
+        if not theirs:
+            yield {"data": name, "method": peer, "verdict": f"no answer at its best setting, {choices[peer].settings}"}
+            continue
         yield {"data": name, "method": peer} | shown(split, theirs) | against(split, ours, theirs, choices[peer])
 
 
