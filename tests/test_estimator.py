@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise import MatrixCompletion, Observations, Problem, RankwiseError, SettingError, load, solve
+from rankwise import MatrixCompletion, Observations, Problem, RankwiseError, SettingError, datasets, load, solve
 from rankwise._errors import NotFittedError
 from rankwise.losses import Huber, Logistic, Square
 from rankwise.model import Offsets
@@ -421,3 +421,14 @@ def test_labels_reach_the_predictions():
     data = Observations.from_labels(["ann", "bob", "bob"], ["x", "x", "y"], [1.0, 2.0, 3.0])
     fitted = MatrixCompletion(rank=1, refine="coefficients", dtype="float64").fit(data)
     np.testing.assert_allclose(fitted.predict_entries(["bob"], ["y"]), fitted.model_.to_dense()[1, 1])
+
+
+def test_a_ridge_per_entry_is_the_solver_s():
+    observations = datasets.ratings(30, 20, rank=2, density=0.4).observations
+    found = MatrixCompletion("square", 2, refine="factors", ridge=0.1, count_power=1.0).fit(observations)
+    wanted = solve(Problem(observations, Square()), FactorSweeps(ridge=0.1, count_power=1.0), rank=2)
+    np.testing.assert_array_equal(found.model_.to_dense(), wanted.model.to_dense())
+    chosen = MatrixCompletion("square", 2, refine="factors", count_power=1.0).fit(observations)
+    assert chosen.path_.settings.max() < 128 and np.isfinite(chosen.path_.scores).all()
+    with pytest.raises(SettingError, match="count_power"):
+        MatrixCompletion("square", 2, count_power=1.0).fit(observations)

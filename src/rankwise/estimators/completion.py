@@ -28,6 +28,7 @@ class Completion(LowRankEstimator):
         refine: Any = "bayes",
         offsets: str = "auto",
         ridge: float | str | None = None,
+        count_power: float = 0.0,
         pattern_prior: bool = True,
         shrinkage: float = 1.0,
         block: int | None = None,
@@ -48,6 +49,7 @@ class Completion(LowRankEstimator):
         self.refine = refine
         self.offsets = offsets
         self.ridge = ridge
+        self.count_power = count_power
         self.pattern_prior = pattern_prior
         self.shrinkage = shrinkage
         self.block = block
@@ -104,17 +106,19 @@ class Completion(LowRankEstimator):
         rank: Any = 16 if self.rank == "auto" else self.rank
 
         def solver(ridge: Any) -> FactorSweeps:
-            return FactorSweeps("both" if self.offsets == "auto" else self.offsets, self.block, ridge=ridge)
+            offsets = "both" if self.offsets == "auto" else self.offsets
+            return FactorSweeps(offsets, self.block, ridge=ridge, count_power=self.count_power)
 
         start = self._start()
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
             return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
+            per_row = observations.n_observed / observations.shape[0]
             self.path_ = choose_ridge(
                 observations,
                 self._objective,
                 solver,
-                ridges=RIDGES,
+                ridges=[ridge / per_row**self.count_power for ridge in RIDGES],
                 rank=rank,
                 loss=losses.get(loss),
                 max_iter=self.max_iter,
@@ -137,6 +141,8 @@ class Completion(LowRankEstimator):
                 f'`block` is for refine="bayes" and "factors"; leave out {self.block!r}, as the pursuits add one '
                 "component at a time."
             )
+        if self._kind() != "factors" and self.count_power != 0:
+            raise SettingError(f'`count_power` is for refine="factors"; leave out {self.count_power!r}.')
         for name, usual in (("oracle", "power"), ("shrinkage", 1.0)):
             given = getattr(self, name)
             if given != usual and (self._kind() != "pursuit" or self.method is not None):
@@ -171,6 +177,8 @@ class MatrixCompletion(MatrixEstimator, Completion):
     ridge : float or "auto", optional
         Of the factors, for refine="factors": "auto" (the default) chooses it on held-out entries. For the pursuits,
         ``ridge / 2 * ||X||_F**2`` is added. Learned by "bayes".
+    count_power : float, default=0
+        For refine="factors": the ridge of a row with n entries is ``ridge * n**count_power``; 1 is a ridge per entry.
     pattern_prior : bool, default=True
         For "bayes": whether *which* entries a row has says something of its factors.
     shrinkage : float, default=1

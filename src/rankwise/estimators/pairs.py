@@ -121,7 +121,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
     """
 
     loss: str | Loss = "logistic"
-    shrinkage, block, method, oracle = 1.0, None, None, "power"
+    count_power, shrinkage, block, method, oracle = 0.0, 1.0, None, None, "power"
 
     def __init__(
         self,
