@@ -21,7 +21,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
 import rankwise as rw
-from rankwise.datasets.tables import COLOURS, GRADES
+from rankwise.datasets.mixed import COLOURS, GRADES
 
 from .common import Row
 

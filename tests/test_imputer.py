@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import rankwise as rw
 from rankwise import LowRankImputer
 from rankwise.datasets import mixed_table
-from rankwise.datasets.tables import GRADES
+from rankwise.datasets.mixed import GRADES
 
 QUICK = {"max_iter": 4, "n_jobs": 1}
 TYPES = {
