@@ -99,6 +99,9 @@ def test_fit_scores_the_share_that_it_held_out(folder, tmp_path):
     assert found["n_observed"] == train.n_observed and found["shape"] == [30, 20] and found["rank"] == 3
     assert found["bytes"] == (tmp_path / "m.rankwise").stat().st_size and found["status"]["reason"] == "rank"
     assert model.facts["held_out"]["scores"] == found["held_out"]
+    given = read_file(folder / "ratings.csv")  # a row has its held-out columns, too, and is not recommended them
+    np.testing.assert_array_equal(model.seen.indices, given.indices)
+    np.testing.assert_array_equal(model.seen.indptr, given.indptr)
 
 
 def test_fit_scores_a_file_and_says_what_it_left_out_of_it(folder, tmp_path):
