@@ -1,15 +1,13 @@
 """Run what docs/tutorial.md shows, and write what came out back into it: ``python docs/make_tutorial.py``.
 
-The page is its own source: every command of a console block runs, every Python block runs in one namespace, the block of
-text after it gets what was printed, and the pictures that it saves go to docs/pictures. Needs MovieLens 1M in
-RANKWISE_DATA (`ml-1m/ml-1m.zip`, for the titles), `rankwise[plots,io]`, and Chromium for the picture of the report.
+The page is its own source: every command of a console block runs, every Python block runs in one namespace, the block
+of text after it gets what was printed, and the pictures that it saves go to docs/pictures. Needs MovieLens 1M in
+RANKWISE_DATA (`ml-1m/ml-1m.zip`, for the titles), `rankwise[plots,io,test]`, and Chromium for pictures of the report.
 """
 
 import contextlib
-import csv
 import io
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -17,30 +15,29 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pandas as pd
+from playwright.sync_api import sync_playwright
+
 PAGE = Path(__file__).resolve().with_name("tutorial.md")
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.M | re.S)
-USERS, PAIRS = 600, ("Toy Story (1995)", "Matrix, The (1999)", "Titanic (1997)")
-SHOTS = {"report.png": ("900,1250", []), "report-phone.png": ("390,800", ["--blink-settings=preferredColorScheme=0"])}
+USERS = 600
 
 
 def write_files(archive: Path) -> None:
     """Ratings of the first users by title, a tenth of them apart, and a few pairs, in the current folder."""
-    with zipfile.ZipFile(archive) as files:
-        films, lines = (
-            files.read(f"ml-1m/{name}.dat").decode("latin-1").splitlines() for name in ("movies", "ratings")
-        )
-    titles = dict(line.split("::")[:2] for line in films)
-    fields = [line.split("::")[:3] for line in lines]
-    entries = [(user, titles[film], stars) for user, film, stars in fields if int(user) <= USERS]
-    random.Random(0).shuffle(entries)
-    write("new_ratings.csv", ("user", "film", "stars"), entries[: len(entries) // 10])
-    write("ratings.csv", ("user", "film", "stars"), entries[len(entries) // 10 :])
-    write("pairs.csv", ("user", "film"), [(42, film) for film in PAIRS])
-
-
-def write(name: str, header: tuple[str, ...], lines: list) -> None:
-    with open(name, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *lines])
+    how = {"sep": "::", "engine": "python", "encoding": "latin-1", "nrows": 100_000}
+    with (
+        zipfile.ZipFile(archive) as files,
+        files.open("ml-1m/ratings.dat") as given,
+        files.open("ml-1m/movies.dat") as names,
+    ):
+        ratings = pd.read_csv(given, names=["user", "id", "stars", "time"], **how)
+        films = pd.read_csv(names, names=["id", "film", "genres"], **how)
+    ratings = ratings[ratings["user"] <= USERS].merge(films).sample(frac=1, random_state=0)[["user", "film", "stars"]]
+    ratings[: len(ratings) // 10].to_csv("new_ratings.csv", index=False)
+    ratings[len(ratings) // 10 :].to_csv("ratings.csv", index=False)
+    chosen = ["Toy Story (1995)", "Matrix, The (1999)", "Titanic (1997)"]
+    pd.DataFrame({"user": 42, "film": chosen}).to_csv("pairs.csv", index=False)
 
 
 def commands_run(text: str) -> str:
@@ -63,24 +60,26 @@ def python_run(text: str, names: dict) -> str:
     return f"```python\n{text}```\n" + (f"\n```text\n{said}\n```\n" if said else "")
 
 
-def main(folder: Path, data: Path) -> None:
-    """Make the page and its pictures, working in an empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "pictures").mkdir(parents=True)
-    os.chdir(folder)
-    write_files(data / "ml-1m" / "ml-1m.zip")
-    names: dict = {}
-    made = BLOCK.sub(
-        lambda at: commands_run(at[2]) if at[1] == "console" else python_run(at[2], names), PAGE.read_text()
-    )
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    for name, (size, extra) in SHOTS.items() if chromium else ():
-        shot = f"--screenshot={folder / 'pictures' / name}"
-        how = [chromium, "--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}", *extra, shot]
-        subprocess.run([*how, (folder / "report.html").as_uri()], check=True, capture_output=True, timeout=120)
-    shutil.copytree("pictures", PAGE.parent / "pictures", dirs_exist_ok=True)
-    PAGE.write_text(made)
+def photograph(chromium: str) -> None:
+    """Two parts of the report: the slider moved to rank 4, and recommendations for user 42."""
+    with sync_playwright() as running:
+        page = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(color_scheme="light")
+        page.set_viewport_size({"width": 800, "height": 900})
+        page.goto(Path("report.html").resolve().as_uri())
+        page.fill("#rank", "4")
+        page.locator("#rank-section").screenshot(path="pictures/report-rank.png")
+        page.emulate_media(color_scheme="dark")
+        page.fill("#row", "42")
+        page.locator("#recommend-section").screenshot(path="pictures/report-recommend.png")
 
 
 if __name__ == "__main__":
-    main(Path("tutorial-output").resolve(), Path(os.environ["RANKWISE_DATA"]).resolve())
+    archive, namespace = Path(os.environ["RANKWISE_DATA"]).resolve() / "ml-1m" / "ml-1m.zip", {}
+    Path("tutorial-output").mkdir()  # refused if it is there: the commands write nothing over
+    os.chdir("tutorial-output")
+    Path("pictures").mkdir()
+    write_files(archive)
+    run = {"console": commands_run, "python": lambda text: python_run(text, namespace)}
+    PAGE.write_text(BLOCK.sub(lambda block: run[block[1]](block[2]), PAGE.read_text()))
+    photograph(next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))))
+    shutil.copytree("pictures", PAGE.parent / "pictures", dirs_exist_ok=True)

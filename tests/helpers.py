@@ -1,12 +1,21 @@
 """What several test files share: every smooth loss, targets in its domain, small random observed matrices."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 
 from rankwise.losses import Huber, Logistic, Loss, Mixed, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.losses.base import SignLoss
 from rankwise.observations import Observations
 
+ROOT = Path(__file__).resolve().parents[1]
 SMOOTH_LOSSES = [Square(), Logistic(), Huber(), Huber(0.3), SquaredHinge(), SmoothHinge(), Poisson()]
+
+
+def examples_of(page: str, language: str = "python") -> list[str]:
+    """The blocks of code of one of our pages, which are meant to run."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
 
 
 def targets_for(loss: Loss, rng: np.random.Generator, size) -> np.ndarray:

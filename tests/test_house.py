@@ -8,11 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from helpers import ROOT, examples_of
 
 import rankwise
 
-ROOT = Path(__file__).resolve().parents[1]
-README_EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+README_EXAMPLES = examples_of("README.md")
 
 
 def run(source: str, cwd: Path) -> str:
