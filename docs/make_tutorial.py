@@ -20,20 +20,15 @@ from playwright.sync_api import sync_playwright
 
 PAGE = Path(__file__).resolve().with_name("tutorial.md")
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.M | re.S)
-USERS = 600
 
 
 def write_files(archive: Path) -> None:
     """Ratings of the first users by title, a tenth of them apart, and a few pairs, in the current folder."""
     how = {"sep": "::", "engine": "python", "encoding": "latin-1", "nrows": 100_000}
-    with (
-        zipfile.ZipFile(archive) as files,
-        files.open("ml-1m/ratings.dat") as given,
-        files.open("ml-1m/movies.dat") as names,
-    ):
-        ratings = pd.read_csv(given, names=["user", "id", "stars", "time"], **how)
-        films = pd.read_csv(names, names=["id", "film", "genres"], **how)
-    ratings = ratings[ratings["user"] <= USERS].merge(films).sample(frac=1, random_state=0)[["user", "film", "stars"]]
+    with zipfile.ZipFile(archive) as files:
+        ratings = pd.read_csv(files.open("ml-1m/ratings.dat"), names=["user", "id", "stars", "time"], **how)
+        films = pd.read_csv(files.open("ml-1m/movies.dat"), names=["id", "film", "genres"], **how)
+    ratings = ratings[ratings["user"] <= 600].merge(films).sample(frac=1, random_state=0)[["user", "film", "stars"]]
     ratings[: len(ratings) // 10].to_csv("new_ratings.csv", index=False)
     ratings[len(ratings) // 10 :].to_csv("ratings.csv", index=False)
     chosen = ["Toy Story (1995)", "Matrix, The (1999)", "Titanic (1997)"]
@@ -61,11 +56,11 @@ def python_run(text: str, names: dict) -> str:
 
 
 def photograph(chromium: str) -> None:
-    """Two parts of the report: the slider moved to rank 4, and recommendations for user 42."""
+    """Two parts of the report: the scores with the slider at rank 4, and recommendations for user 42 in the dark."""
     with sync_playwright() as running:
         page = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(color_scheme="light")
-        page.set_viewport_size({"width": 800, "height": 900})
         page.goto(Path("report.html").resolve().as_uri())
+        page.add_style_tag(content="section { padding: 1em } #examples, #examples-title { display: none }")
         page.fill("#rank", "4")
         page.locator("#rank-section").screenshot(path="pictures/report-rank.png")
         page.emulate_media(color_scheme="dark")

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, examples_of
+from helpers import ROOT, examples_of, write_ratings
 
 import rankwise
 
@@ -59,4 +59,5 @@ def test_the_readme_has_an_example():
 
 @pytest.mark.parametrize("example", README_EXAMPLES, ids=lambda text: f"{len(text.splitlines())}-lines")
 def test_the_readme_example_runs(example, tmp_path):
+    write_ratings(tmp_path)
     run(example, tmp_path)
