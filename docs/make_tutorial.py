@@ -56,7 +56,7 @@ def python_run(text: str, names: dict) -> str:
 
 
 def photograph(chromium: str) -> None:
-    """Two parts of the report: the scores with the slider at rank 4, and recommendations for user 42 in the dark."""
+    """Two parts of the report, without ratings: scores at rank 4, and recommendations for user 42, in the dark."""
     with sync_playwright() as running:
         page = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(color_scheme="light")
         page.goto(Path("report.html").resolve().as_uri())

@@ -24,6 +24,7 @@ from rankwise.cli import main, options, progress
 from rankwise.cli.words import in_options, plural
 from rankwise.datasets import read_file
 from rankwise.estimators import completion
+from rankwise.model import DECODINGS
 from rankwise.solvers.history import Record
 
 PURSUIT = ("--loss", "square", "--refine", "economic", "--offsets", "both", "--rank", "3")
@@ -188,7 +189,7 @@ def test_every_method_can_be_named(folder, tmp_path, name):
 
 def test_the_names_that_are_written_out_are_those_of_the_library():
     assert set(options.METHODS) == set(solvers.METHODS) and set(options.LOSSES) == set(losses.BY_NAME)
-    assert options.REFINEMENTS == completion.REFINEMENTS
+    assert options.REFINEMENTS == completion.REFINEMENTS and set(options.DECODINGS) == set(DECODINGS)
     assert all(losses.BY_NAME[name](0.5) != losses.get(name) or name == "quantile" for name in options.TUNED)
 
 
@@ -231,6 +232,21 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
         known.predict_entries(["person 01"], ["thing 1"])[0],
     ]
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
+
+
+def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
+    write(tmp_path / "pairs.csv", read_file(folder / "ratings.csv"))
+    plain, clipped = (
+        np.array(
+            [float(line["prediction"]) for line in rows_of(run("predict", model, tmp_path / "pairs.csv", *how).stdout)]
+        )
+        for how in ((), ("--decode", "clip"))
+    )
+    targets = read_file(folder / "ratings.csv").targets
+    np.testing.assert_allclose(clipped, np.clip(plain, targets.min(), targets.max()), rtol=1e-6)
+    assert (clipped != plain).any()
+    refused = run("predict", model, tmp_path / "pairs.csv", "--decode", "probability", code=1)
+    assert "--decode probability is for the logistic loss" in refused.stderr and not refused.stdout
 
 
 def test_recommend_gives_the_best_unseen_columns(model, folder):

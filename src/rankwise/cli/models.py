@@ -107,6 +107,11 @@ def fit(**given: Any) -> None:
     help="response: probabilities of +1 for logistic models, rates for Poisson's.",
 )
 @click.option(
+    "--decode",
+    type=click.Choice(options.DECODINGS),
+    help="In the form that a score asks for: clip to the values' range, round to their grid, median for the MAE, ...",
+)
+@click.option(
     "--unknown",
     type=click.Choice(["error", "offset"]),
     default="error",

@@ -15,6 +15,7 @@ LOSSES = (
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
 )
 TUNED = ("huber", "quantile", "epsilon-insensitive")  # losses that have a number
+DECODINGS = ("clip", "round", "mean", "median", "class", "probability")
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 OFFSETS = ("auto", "both", "rows", "columns", "global", "none")
 
