@@ -5,6 +5,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 DEMO_READY := .venv/.ready-demo
 TEST_READY := .venv/.ready-test
+BENCH_READY := .venv/.ready-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-a-to-l test-m-to-z test-all check bench clean
@@ -33,7 +34,7 @@ check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
 	$(BIN)/mypy src
 	$(BIN)/python -m pytest tests/test_layers.py
 
-bench: $(DEMO_READY)  ## Run the benchmarks and print their tables
+bench: $(BENCH_READY)  ## Run the benchmarks and print their tables
 	$(BIN)/python -m benchmarks
 
 clean:  ## Remove caches, build products and demo output; .venv stays
@@ -56,3 +57,9 @@ $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing rankwise and its test tools into .venv ..."
 	@$(PIP_INSTALL) -e ".[test,plots]"
 	@touch $(DEMO_READY) $@
+
+# Libraries to compare with: one that cannot be installed here is left out of the tables.
+$(BENCH_READY): $(DEMO_READY)
+	@echo "Installing the libraries that the benchmarks compare with ..."
+	@for peer in libmf cmfrec scikit-surprise; do $(PIP_INSTALL) $$peer || echo "$$peer is left out."; done
+	@touch $@

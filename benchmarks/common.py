@@ -1,18 +1,31 @@
-"""What the benchmarks share: data, the clock, tables."""
+"""What the benchmarks share: data, scores, the default by its parts, clocks, processes of their own, tables."""
 
+import ctypes
 import json
+import multiprocessing
 import os
 import platform
-from collections.abc import Iterable
+import resource
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 import rankwise as rw
+from rankwise.estimators.base import loss_for
+from rankwise.estimators.completion import CAP
 from rankwise.observations import Observations
+from rankwise.selection import auc, mean_absolute_error, root_mean_squared_error, sign_accuracy, split_entries
+from rankwise.solvers import BayesSweeps, Result
 
 RESULTS = Path(__file__).parent / "results"
+SHARES = {"movielens-100k": 0.5, "movielens-1m": 0.5, "slashdot": 0.1, "epinions": 0.1}  # held out
+THREADS = 2
 Row = dict[str, Any]
 
 
@@ -32,9 +45,169 @@ def scattered(n_observed: int, shape: tuple[int, int], seed: int = 0) -> Observa
     return Observations.from_coo(rows, cols, values, shape)
 
 
+def layered(n_observed: int, n_cols: int = 20_000, per_row: int = 100, seed: int = 0) -> Observations:
+    """The same kind of matrix with `per_row` entries in each row, one at random from each layer of its columns.
+
+    Columns are equally popular. Made row block by row block, sorted as it comes: nothing beside the result is of its
+    size, which is 8 bytes an entry.
+    """
+    rng, n_rows, width = np.random.default_rng(seed), max(n_observed // per_row, 1), n_cols // per_row
+    left, right = (rng.standard_normal((size, 5)).astype(np.float32) for size in (n_rows, n_cols))
+    first = np.arange(per_row, dtype=np.uint32) * np.uint32(width)
+    indices, targets = np.empty((n_rows, per_row), np.uint32), np.empty((n_rows, per_row), np.float32)
+    for rows in np.array_split(np.arange(n_rows), -(-n_rows * per_row // 1_000_000)):
+        cols = first + rng.integers(0, width, (rows.size, per_row), dtype=np.uint32)
+        noise = rng.standard_normal(cols.shape, dtype=np.float32)
+        indices[rows], targets[rows] = cols, np.einsum("ik,ijk->ij", left[rows], right[cols]) + noise
+    indptr = np.arange(n_rows + 1, dtype=np.uint64) * np.uint64(per_row)
+    return Observations(indptr, indices.ravel(), targets.ravel(), (n_rows, n_cols))
+
+
+def signs_of(data: Observations) -> Observations:
+    """The same entries with the signs of their targets."""
+    return Observations(data.indptr, data.indices, np.where(data.targets < 0, -1, 1).astype(np.float32), data.shape)
+
+
 def signed_split(name: str, seed: int = 0) -> tuple[Observations, Observations]:
     """A signed network after the paper's filter, one tenth held out."""
-    return rw.selection.split_entries(rw.datasets.load(name), held_out=0.1, random_state=seed)
+    return split_entries(rw.datasets.load(name), held_out=0.1, random_state=seed)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Entries to learn from, entries to predict, and how predictions of them are judged."""
+
+    train: Observations
+    held_out: Observations
+
+    @classmethod
+    def of(cls, observations: Observations, share: float, seed: int = 0) -> "Split":
+        """At random, with `share` held out."""
+        return cls(*split_entries(observations, share, seed))
+
+    @classmethod
+    def load(cls, name: str, seed: int = 0) -> "Split":
+        """A published data set, half of the ratings or a tenth of the signs held out."""
+        return cls.of(rw.datasets.load(name), SHARES[name], seed)
+
+    @property
+    def signs(self) -> bool:
+        """Whether the targets are -1 and +1."""
+        return loss_for("auto", self.train) == "logistic"
+
+    def scores(self, predicted: np.ndarray) -> dict[str, float]:
+        """Accuracy and AUC of signs; RMSE and MAE of others, clipped to the training range; rounded MAE."""
+        targets = self.held_out.targets
+        if self.signs:
+            return {"accuracy_%": 100 * sign_accuracy(targets, predicted), "auc": auc(targets, predicted)}
+        clipped = np.clip(predicted, self.train.targets.min(), self.train.targets.max())
+        found = {"rmse": root_mean_squared_error(targets, clipped), "mae": mean_absolute_error(targets, clipped)}
+        if (targets == np.round(targets)).all():
+            found["grid_mae"] = mean_absolute_error(targets, np.round(clipped))
+        return found
+
+    def cost(self, predicted: np.ndarray) -> float:
+        """The first score, as something to be small: share of wrong signs in %, or RMSE."""
+        first = next(iter(self.scores(predicted).values()))
+        return 100 - first if self.signs else first
+
+
+def default_problem(split: Split, loss: Any = "auto", n_jobs: int = THREADS) -> rw.Problem:
+    """What the default minimises."""
+    return rw.Problem(split.train, loss_for(loss, split.train), n_jobs=n_jobs)
+
+
+def sweep(split: Split, solver: Any = None, problem: Any = None, *, rank: int = CAP, **options: Any) -> Result:
+    """The default's sweeps, with the cost on held-out entries after each; other settings where given."""
+    problem = problem or default_problem(split)
+    score = {"held_out": split.held_out, "score": lambda targets, predicted: split.cost(predicted)}
+    return rw.solve(problem, solver or BayesSweeps(), rank=rank, **score, **options)
+
+
+class Meter:
+    """Seconds of what is done inside `with`, and by how many MB it raises the peak of this process's memory."""
+
+    seconds = megabytes = 0.0
+
+    def __enter__(self) -> "Meter":
+        self._before, self._start = _resident(), time.perf_counter()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self.seconds = time.perf_counter() - self._start
+        self.megabytes = max(_peak() - self._before, 0.0) / 1e6
+
+
+def _resident() -> float:
+    """Bytes now; the peak starts again from here, where the system can do that."""
+    with suppress(AttributeError, OSError, TypeError):  # what was freed before must not hide what comes
+        ctypes.CDLL(None).malloc_trim(0)
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        return _status("VmRSS")
+    except OSError:
+        return _peak()
+
+
+def _peak() -> float:
+    try:
+        return _status("VmHWM")
+    except OSError:
+        return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _status(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith(field))
+
+
+class NoAnswerError(RuntimeError):
+    """A process of its own was too slow, or ended without an answer."""
+
+
+def apart(function: Callable[..., Any], *args: Any, limit: float = 300.0, tries: int = 1) -> Any:
+    """What a function returns in a process of its own, which nothing else has warmed, filled or locked."""
+    context = multiprocessing.get_context("spawn")
+    for _ in range(tries):
+        here, there = context.Pipe()
+        child = context.Process(target=_answer, args=(there, function, args), daemon=True)
+        child.start()
+        there.close()
+        if here.poll(limit):
+            try:
+                found, error = here.recv()
+            except EOFError:
+                found, error = None, "the process ended without an answer"
+            child.join()
+            if error:
+                raise NoAnswerError(error)
+            return found
+        child.kill()
+        child.join()
+    raise NoAnswerError(f"no answer within {limit:g} s" + (f", {tries} times" if tries > 1 else ""))
+
+
+def _answer(pipe: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    try:
+        pipe.send((function(*args), None))
+    except Exception as error:
+        pipe.send((None, f"{type(error).__name__}: {error}"))
+
+
+def clocked(function: Callable[..., Any], *args: Any, repeats: int = 5) -> float:
+    """Median seconds of a call, after one that is not counted."""
+    function(*args)
+    found = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function(*args)
+        found.append(time.perf_counter() - start)
+    return median(found)
+
+
+def exponent(sizes: Iterable[float], seconds: Iterable[float]) -> float:
+    """Slope of log seconds against log size."""
+    return float(np.polyfit(np.log(list(sizes)), np.log(list(seconds)), 1)[0])
 
 
 def machine() -> Row:
@@ -56,10 +229,11 @@ def table(rows: list[Row]) -> str:
 
 
 def store(name: str, question: str, rows: Iterable[Row]) -> list[Row]:
-    """Write the rows beside the question they answer, each as it comes; return them."""
+    """Write the rows beside the question they answer, and print them, each as it comes; return them."""
     found: list[Row] = []
     RESULTS.mkdir(exist_ok=True)
     for row in rows:
+        print(", ".join(f"{key} {value}" for key, value in row.items()), flush=True)
         found.append(row)
         content = {"question": question, "machine": machine(), "rows": found}
         (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -1,5 +1,6 @@
 """Laws that every loss obeys, and what becomes of a user's own."""
 
+import json
 import math
 from functools import partial
 from math import exp
@@ -217,6 +218,11 @@ def test_proportional_odds_are_the_negative_log_likelihood():
         chance = response("logit", x - edges[level]) - response("logit", x - edges[level + 1])
         gap = loss.value(x, float(level)) + np.log(chance)
         np.testing.assert_allclose(gap, gap[0], atol=1e-12)  # up to a constant
+
+
+@every_loss
+def test_a_built_in_loss_survives_plain_values(loss):
+    assert losses.from_plain(json.loads(json.dumps(losses.to_plain(loss)))) == loss
 
 
 def test_the_median_level_counts_the_thresholds_below():

@@ -1,5 +1,6 @@
 """An observed matrix equals its dense twin however it is built, never changes, and refuses bad input in a sentence."""
 
+import pickle
 import re
 
 import numpy as np
@@ -529,6 +530,20 @@ def test_cuts_do_not_depend_on_threads():
 def test_small_data_are_one_shard_and_large_data_are_many():
     assert cut_rows(row_starts(np.full(1000, 60)), 100).tolist() == [0, 1000]
     assert cut_rows(row_starts(np.full(200_000, 1000)), 1000).size - 1 > WANTED
+
+
+def test_a_pickle_brings_back_equal_read_only_arrays():
+    shape = (2, 3)
+    before = Observations.from_coo(
+        [0, 0, 1], [1, 2, 0], [1.0, 2.0, 3.0], shape, weights=[1.0, 2.0, 3.0], labels=(["a", "b"], None)
+    )
+    after = pickle.loads(pickle.dumps(before))
+    for name in ("indptr", "indices", "targets", "weights", "row_labels"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+        assert not getattr(after, name).flags.writeable
+    assert after.shape == shape and after.col_labels is None
+    with pytest.raises(AttributeError, match="never change"):
+        after.shape = (9, 9)
 
 
 def test_rows_are_taken_in_the_order_asked_for():

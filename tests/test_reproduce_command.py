@@ -135,6 +135,7 @@ def test_ctrl_c_says_how_to_continue(tmp_path):
     )
     deadline, path = time.monotonic() + 300, tmp_path / "tiny-results.jsonl"
     while not (path.exists() and path.read_bytes().count(b"\n") >= 2) and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

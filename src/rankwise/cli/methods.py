@@ -12,7 +12,7 @@ from ..objectives import Problem
 from ..observations import Observations
 from .tables import console, table
 
-WIDE = 140  # characters of a line that no cell of these tables is wrapped in; what a pipe gets
+WIDE = 180  # characters of a line that no cell of these tables is wrapped in; what a pipe gets
 
 
 def show(as_json: bool = False) -> None:

@@ -13,8 +13,10 @@ METHODS = (
 LOSSES = (
     *("square", "logistic", "huber", "squared-hinge", "smooth-hinge", "poisson"),
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
+    *("ordinal", "ordinal-hinge", "proportional-odds"),
 )
-TUNED = ("huber", "quantile", "epsilon-insensitive")  # losses that have a number
+LEVELS = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose number is that of their levels
+TUNED = ("huber", "quantile", "epsilon-insensitive", *LEVELS)  # losses that have a number
 DECODINGS = ("clip", "round", "mean", "median", "class", "probability")
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 OFFSETS = ("auto", "both", "rows", "columns", "global", "none")
@@ -39,7 +41,7 @@ class Loss(click.ParamType):
             return name, None
         if name not in TUNED:
             self.fail(f"{name} takes no number; {', '.join(TUNED)} do, as in huber:0.5.", param, ctx)
-        return name, click.FLOAT.convert(number, param, ctx)
+        return name, (click.INT if name in LEVELS else click.FLOAT).convert(number, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Names that begin like this."""

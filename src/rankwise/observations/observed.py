@@ -76,6 +76,11 @@ class Observations:
             raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
         super().__setattr__(name, value)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Freeze what a pickle brings, as NumPy does not: kernels are compiled for read-only arrays."""
+        frozen = {name: _frozen(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
+        self.__dict__.update(frozen)
+
     @classmethod
     def from_coo(
         cls,

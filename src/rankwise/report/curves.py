@@ -33,7 +33,7 @@ def curves_on(experiment: Experiment, data: Data, store: Store) -> dict[str, Col
 
 def _title(experiment: Experiment, data: Data) -> str:
     part = "fold" if experiment.split.kind == "folds" else "split"
-    return f"{data.label}, {experiment.loss} loss, rank {data.rank}; first {part}, one point per step"
+    return f"{data.label}, {experiment.loss} loss, rank {data.rank}; first {part}"
 
 
 def _panels(experiment: Experiment, curves: dict[str, Columns]) -> list[list[TimePanel]]:

@@ -11,8 +11,8 @@ from .._extras import require
 from .files import replacing
 
 # Okabe and Ito's colours, which stay apart for most colour-blind readers; markers tell lines apart without colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
+MARKERS = ("o", "s", "^", "D", "v", "P", "*", "X")
 DPI, PANEL_INCHES = 150, (5.2, 4.4)
 
 
@@ -133,7 +133,23 @@ def _draw_times(axes: Any, panel: TimePanel) -> None:
     for k, (method, (seconds, scores)) in enumerate(panel.curves.items()):
         axes.plot(seconds, scores, label=method, gid=f"curve-{k}", markevery=[-1], markersize=7, **line_style(k))
     axes.set_xscale("log")
+    _cut_off(axes, panel)
     tidy(axes, panel.title, panel.time, panel.score)
+
+
+def _cut_off(axes: Any, panel: TimePanel) -> None:
+    """Where a method ends at over twice the usual score, end the axis before that and say in words where it went."""
+    ends = {method: (seconds[-1], scores[-1]) for method, (seconds, scores) in panel.curves.items()}
+    usual = sorted(end for _, end in ends.values())[len(ends) // 2]
+    far = {method: place for method, place in ends.items() if place[1] > 2 * usual}
+    near = [score for method, (_, scores) in panel.curves.items() if method not in far for score in scores]
+    if not far:
+        return
+    room = 0.15 * (max(near) - min(near))
+    axes.set_ylim(min(near) - room, max(near) + 2 * room)
+    for method, (seconds, end) in far.items():
+        words = {"xytext": (0, -14), "textcoords": "offset points", "ha": "right", "fontsize": "small"}
+        axes.annotate(f"{method}: {end:.3g} \N{UPWARDS ARROW}", (seconds, max(near) + 2 * room), **words)
 
 
 def _draw(axes: Any, panel: Panel) -> None:

@@ -53,7 +53,7 @@ class SparsePlusLowRank(LinearOperator):
 
     def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
         """``z = (S + L) v + shift`` and ``(S + L).T z``, for a vector or a block of columns."""
-        added = self.low_rank @ v
+        added = product(self.low_rank, v)
         z, w = gram(self.sparse, v, added if shift is None else added + shift)
         return z, w + transposed(self.low_rank, z)
 
@@ -74,10 +74,15 @@ def gram(operator: LinearOperator, v: Vector, shift: Vector | None = None) -> tu
     if hasattr(operator, "gram"):
         z, w = operator.gram(v, shift)
         return z, w
-    z = operator @ v
+    z = product(operator, v)
     if shift is not None:
         z = z + shift
     return z, transposed(operator, z)
+
+
+def product(operator: LinearOperator, v: Vector) -> Vector:
+    """``A v`` for a vector or a block of columns, be it one column."""
+    return np.asarray(operator.matvec(v) if v.ndim == 1 else operator.matmat(v))
 
 
 def transposed(operator: LinearOperator, u: Vector) -> Vector:

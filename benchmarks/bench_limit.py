@@ -1,0 +1,122 @@
+"""How close is each hot kernel to the machine's limit? Bytes per second against the measured read bandwidth.
+
+Ten million observations, 100,000 x 20,000, float32, through the verbs that solvers use. `GB/s` counts what a pass must
+read and write at least: column and slope of every entry for a product (8 bytes), prediction, target and slope for an
+evaluation (12), prediction, direction and target along a direction (12), column and result for low-rank values (8),
+column and target for row solves (8), the column for sums over the pattern (4); factor rows that are gathered are not
+counted. `share` is that over the read bandwidth with as many threads, found by summing 400 MB. A block of eight vectors
+counts its bytes once per vector. Bars: share 0.3 for one vector and 0.6 for a block on two threads; 2e7 entries/s for
+predictions at rank 40 (32 bytes each). `GFlop/s` of the row solves counts half of each outer product and a third of the
+cube of the width for each row. Top columns: benchmarks/bench_recommend.py.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numba
+import numpy as np
+
+import rankwise as rw
+from rankwise.estimators.completion import CAP
+from rankwise.kernels.rows import Task
+from rankwise.observations import Observations
+from rankwise.solvers import BayesSweeps
+
+from .common import Row, clocked, scattered, signs_of
+
+Verb = tuple[str, Callable[[], Any], float]
+
+
+@numba.njit(nogil=True, fastmath=True)
+def total(values):
+    """Sum of an array."""
+    found = np.float32(0.0)
+    for k in range(values.size):
+        found += values[k]
+    return found
+
+
+def bandwidth(n_jobs: int, n: int = 100_000_000) -> float:
+    """Bytes per second of reading an array once, a piece per thread."""
+    pieces = np.array_split(np.ones(n, np.float32), n_jobs)
+    with ThreadPoolExecutor(n_jobs) as pool:
+        return 4 * n / clocked(lambda: list(pool.map(total, pieces)))
+
+
+def products(problem: rw.Problem) -> Iterator[Verb]:
+    """Products with the gradient, and bytes of each."""
+    gradient, rng, n = problem.gradient(), np.random.default_rng(0), problem.observations.n_observed
+    u, v, block = (rng.standard_normal(size) for size in (*problem.shape, (problem.shape[1], 8)))
+    yield "gram, one vector", lambda: gradient.gram(v), 8.0 * n
+    yield "gram, block of 8, per vector", lambda: gradient.gram(block), 8 * 8.0 * n
+    yield "product", lambda: gradient @ v, 8.0 * n
+    yield "transposed", lambda: gradient.rmatvec(u), 8.0 * n
+
+
+def entries(problem: rw.Problem) -> Iterator[Verb]:
+    """Passes that look at every entry's loss."""
+    engine, n, name = problem.engine, problem.observations.n_observed, problem.loss.name
+    yield f"evaluate, {name}", lambda: engine.sum("evaluate"), 12.0 * n
+    yield f"plane, {name}", lambda: engine.sum("plane", 1.0, 0.1), 12.0 * n
+
+
+def factors(problem: rw.Problem) -> Iterator[Verb]:
+    """Passes that gather factor rows."""
+    engine, n, rng = problem.engine, problem.observations.n_observed, np.random.default_rng(0)
+    U, V = (rng.standard_normal((size, 32)).astype(problem.dtype) for size in problem.shape)
+    yield "low_rank_at, rank 32", lambda: engine.run("aim", U, V, np.ones(32)), 8.0 * n
+    yield "gather, 32 columns", lambda: engine.concatenate("gather", V), 4.0 * n
+
+
+def row_solves(problem: rw.Problem) -> tuple[Verb, float]:
+    """A half sweep of the default, and its floating-point operations."""
+    solver, n = BayesSweeps(), problem.observations.n_observed
+    state = solver.init(problem, CAP)
+    solver._grow(problem, np.random.default_rng(0), state, CAP)
+    d, task = CAP + 1, Task(float(state.scale), True, False)
+    flops = n * d * (d + 1) + problem.shape[0] * d**3 / 3
+    name = f"solve_rows, {problem.loss.name}, rank {CAP} + offset"
+    return (name, lambda: state.rows.improve(state.cols, state.constant, task, 0.0), 8.0 * n), flops
+
+
+def predictions(data: Observations, rank: int = 40) -> tuple[float, int]:
+    """Seconds to predict at all observed entries, and how many."""
+    rng = np.random.default_rng(0)
+    U, V = (rng.standard_normal((size, rank)).astype(np.float32) for size in data.shape)
+    model = rw.LowRankModel(np.tril(np.ones((rank, rank))), U, V)
+    rows, cols = data.rows, data.cols
+    return clocked(lambda: model.predict_entries(rows, cols), repeats=3), rows.size
+
+
+def run(n: int = 10_000_000, shape: tuple[int, int] = (100_000, 20_000)) -> Iterator[Row]:
+    """Every kernel on one thread and on two."""
+    ratings = scattered(n, shape)
+    signs = signs_of(ratings)
+    for n_jobs in (1, 2):
+        limit = bandwidth(n_jobs)
+        yield {"threads": n_jobs, "kernel": "read bandwidth", "GB/s": round(limit / 1e9, 2), "share": 1.0}
+
+        def row(verb: Verb, n_jobs: int = n_jobs, limit: float = limit, repeats: int = 5) -> Row:
+            seconds = clocked(verb[1], repeats=repeats)
+            found = {"threads": n_jobs, "kernel": verb[0], "ms": round(1e3 * seconds, 2)}
+            speed = verb[2] / seconds
+            return found | {"GB/s": round(speed / 1e9, 2), "share": round(speed / limit, 3)}
+
+        for data, loss in ((ratings, "square"), (signs, "logistic")):
+            problem = rw.Problem(data, loss, n_jobs=n_jobs)
+            if loss == "square":
+                yield from map(row, products(problem))
+            yield from map(row, entries(problem))
+            if loss == "square":
+                yield from map(row, factors(problem))
+            problem.close()
+        for data, loss in ((ratings, "huber"), (signs, "logistic")):
+            problem = rw.Problem(data, loss, n_jobs=n_jobs)
+            verb, flops = row_solves(problem)
+            found = row(verb, repeats=3)
+            yield found | {"GFlop/s": round(flops / found["ms"] / 1e6, 1)}
+            problem.close()
+    seconds, many = predictions(ratings)
+    found = {"threads": 1, "kernel": "predict_entries, rank 40", "ms": round(1e3 * seconds, 2)}
+    yield found | {"GB/s": round(32 * many / seconds / 1e9, 2), "entries/s": f"{many / seconds:.2e}"}

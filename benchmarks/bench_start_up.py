@@ -1,0 +1,116 @@
+"""How long until something happens: import, the first fit in a new process, the command's help, loading text?
+
+New processes, medians of five, compiled kernels cached. Bars: `import rankwise` at most 0.5 s over NumPy, SciPy and
+scikit-learn; a first fit on 100,000 observations under 1 s, all that it loads then included; `rankwise --help` under
+0.3 s; ten million lines in 6 s. Loading is from lines to Observations, the guess of the style and the numbering of the
+labels included.
+"""
+
+import gzip
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from rankwise.datasets import read_file, read_movielens
+
+from .common import Row
+
+OTHERS = "import numpy, scipy.sparse, scipy.optimize, sklearn.base"
+FIT = """
+import time
+import numpy as np
+import scipy.sparse as sp
+import rankwise as rw
+rng = np.random.default_rng(0)
+cols = (20 * np.arange(100) + rng.integers(0, 20, (1000, 100))).ravel()
+data = sp.csr_array((rng.standard_normal(cols.size), cols, np.arange(0, cols.size + 1, 100)), shape=(1000, 2000))
+start = time.perf_counter()
+rw.MatrixCompletion({given}).fit(data)
+print(time.perf_counter() - start)
+"""
+
+
+def process(*args: str, repeats: int = 5) -> tuple[float, str]:
+    """Median seconds of a command, and what it printed last."""
+    seconds, printed = [], []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, *args], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - start)
+        printed.append(done.stdout)
+    return median(seconds), printed[-1]
+
+
+def first_fits(repeats: int = 5) -> Iterator[Row]:
+    """The default and EGLRL in new processes."""
+    for name, given in (("the default", ""), ("EGLRL, rank 10", "'square', 10, method='eglrl'")):
+        code = FIT.format(given=given)
+        process("-c", code, repeats=1)  # compiles, if nothing has
+        found = [float(process("-c", code, repeats=1)[1]) for _ in range(repeats)]
+        yield {"what": f"first fit, 100,000 observations, {name}", "seconds": round(median(found), 3), "bar": 1.0}
+
+
+def imports(repeats: int = 5) -> Iterator[Row]:
+    """What `import rankwise` adds, and the command line."""
+    times: dict[str, list[float]] = {OTHERS: [], f"{OTHERS}; import rankwise": []}
+    for _ in range(repeats):  # by turns
+        for code, found in times.items():
+            found.append(process("-c", code, repeats=1)[0])
+    others, ours = map(median, times.values())
+    yield {"what": "NumPy, SciPy, scikit-learn", "seconds": round(others, 3)}
+    yield {"what": "import rankwise, beside them", "seconds": round(ours - others, 3), "bar": 0.5}
+    nothing = process("-c", "pass", repeats=repeats)[0]
+    yield {"what": "Python alone", "seconds": round(nothing, 3)}
+    yield {
+        "what": "rankwise --help",
+        "seconds": round(process("-m", "rankwise", "--help", repeats=repeats)[0], 3),
+        "bar": 0.3,
+    }
+
+
+def lines(n: int) -> bytes:
+    """`user::item::rating::time` lines of different pairs, in no order."""
+    rng = np.random.default_rng(0)
+    users, items = np.divmod(rng.permutation(n), 200)
+    stars = rng.integers(1, 6, n)
+    pieces = []
+    for lo in range(0, n, 1_000_000):
+        part = slice(lo, lo + 1_000_000)
+        fields = zip(users[part].tolist(), (items[part] * 7 + 1).tolist(), stars[part].tolist(), strict=True)
+        pieces.append("".join([f"{user}::{item}::{star}::978300760\n" for user, item, star in fields]).encode())
+    return b"".join(pieces)
+
+
+def loading(n: int) -> Iterator[Row]:
+    """Text files to Observations."""
+    text = lines(n)
+    with tempfile.TemporaryDirectory() as folder:
+        kinds: dict[str, tuple[bytes, Callable[[Any], Any]]] = {
+            "`::`": (text, read_file),
+            "comma": (text.replace(b"::", b","), read_file),
+            "tab": (text.replace(b"::", b"\t"), read_file),
+            "`::` in gzip": (gzip.compress(text, 1), read_file),
+            "`::`, as MovieLens": (text, read_movielens),
+        }
+        for name, (content, read) in kinds.items():
+            path = Path(folder) / ("ratings.gz" if "gzip" in name else "ratings.txt")
+            path.write_bytes(content)
+            start = time.perf_counter()
+            read(path)
+            seconds = time.perf_counter() - start
+            yield {"what": f"load {n:,} lines, {name}", "seconds": round(seconds, 2), "bar": 6.0}
+
+
+def run(n: int = 10_000_000, repeats: int = 5) -> Iterator[Row]:
+    """Everything a user waits for before a fit."""
+    yield from imports(repeats)
+    yield from first_fits(repeats)
+    list(loading(1_000))  # loads the kernels
+    yield from loading(n)
