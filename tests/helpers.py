@@ -1,12 +1,37 @@
 """What several test files share: every smooth loss, targets in its domain, small random observed matrices."""
 
+import csv
+import re
+from pathlib import Path
+
 import numpy as np
 
 from rankwise.losses import Huber, Logistic, Loss, Mixed, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.losses.base import SignLoss
 from rankwise.observations import Observations
 
+FILMS = ("Toy Story (1995)", "Babe (1995)", "Matrix, The (1999)", *(f"Film {k}, The" for k in range(37)))
+ROOT = Path(__file__).resolve().parents[1]
 SMOOTH_LOSSES = [Square(), Logistic(), Huber(), Huber(0.3), SquaredHinge(), SmoothHinge(), Poisson()]
+
+
+def examples_of(page: str, language: str = "python") -> list[str]:
+    """The blocks of code of one of our pages, which are meant to run."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
+def write_ratings(folder: Path) -> None:
+    """The three files that our pages read, with stars of planted tastes of 80 users."""
+    rng = np.random.default_rng(4)
+    tastes = rng.normal(size=(80, 2)) @ rng.normal(size=(2, len(FILMS)))
+    stars = np.clip(np.round(3.3 + tastes + 0.3 * rng.normal(size=tastes.shape)), 1, 5).astype(int)
+    places = zip(*np.nonzero(rng.random(stars.shape) < 0.6), strict=True)
+    lines = [(user + 1, FILMS[film], stars[user, film]) for user, film in places]
+    pairs = [(42, film) for film in FILMS[:2]]
+    parts = {"new_ratings": lines[::10], "ratings": [line for k, line in enumerate(lines) if k % 10], "pairs": pairs}
+    for name, part in parts.items():
+        with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("user", "film", "stars")[: len(part[0])], *part])
 
 
 def targets_for(loss: Loss, rng: np.random.Generator, size) -> np.ndarray:

@@ -24,6 +24,7 @@ from rankwise.cli import main, options, progress
 from rankwise.cli.words import in_options, plural
 from rankwise.datasets import read_file
 from rankwise.estimators import completion
+from rankwise.model import DECODINGS
 from rankwise.solvers.history import Record
 
 PURSUIT = ("--loss", "square", "--refine", "economic", "--offsets", "both", "--rank", "3")
@@ -99,6 +100,9 @@ def test_fit_scores_the_share_that_it_held_out(folder, tmp_path):
     assert found["n_observed"] == train.n_observed and found["shape"] == [30, 20] and found["rank"] == 3
     assert found["bytes"] == (tmp_path / "m.rankwise").stat().st_size and found["status"]["reason"] == "rank"
     assert model.facts["held_out"]["scores"] == found["held_out"]
+    given = read_file(folder / "ratings.csv")  # a row has its held-out columns, too, and is not recommended them
+    np.testing.assert_array_equal(model.seen.indices, given.indices)
+    np.testing.assert_array_equal(model.seen.indptr, given.indptr)
 
 
 def test_fit_scores_a_file_and_says_what_it_left_out_of_it(folder, tmp_path):
@@ -185,7 +189,7 @@ def test_every_method_can_be_named(folder, tmp_path, name):
 
 def test_the_names_that_are_written_out_are_those_of_the_library():
     assert set(options.METHODS) == set(solvers.METHODS) and set(options.LOSSES) == set(losses.BY_NAME)
-    assert options.REFINEMENTS == completion.REFINEMENTS
+    assert options.REFINEMENTS == completion.REFINEMENTS and set(options.DECODINGS) == set(DECODINGS)
     numbers = {name: 7 if name in options.LEVELS else 0.7 for name in options.TUNED}
     assert all(losses.BY_NAME[name](number) != losses.get(name) for name, number in numbers.items())
 
@@ -229,6 +233,21 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
         known.predict_entries(["person 01"], ["thing 1"])[0],
     ]
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
+
+
+def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
+    write(tmp_path / "pairs.csv", read_file(folder / "ratings.csv"))
+    plain, clipped = (
+        np.array(
+            [float(line["prediction"]) for line in rows_of(run("predict", model, tmp_path / "pairs.csv", *how).stdout)]
+        )
+        for how in ((), ("--decode", "clip"))
+    )
+    targets = read_file(folder / "ratings.csv").targets
+    np.testing.assert_allclose(clipped, np.clip(plain, targets.min(), targets.max()), rtol=1e-6)
+    assert (clipped != plain).any()
+    refused = run("predict", model, tmp_path / "pairs.csv", "--decode", "probability", code=1)
+    assert "--decode probability is for the logistic loss" in refused.stderr and not refused.stdout
 
 
 def test_recommend_gives_the_best_unseen_columns(model, folder):

@@ -1,12 +1,11 @@
 """`decode=`: predictions in the targets' own units, each form the best by its own metric."""
 
 import os
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import examples_of
 from scipy.stats import norm, poisson
 
 import rankwise as rw
@@ -271,8 +270,7 @@ def test_the_median_beats_rounding_on_movielens(record_property):
 
 def test_the_page_on_predictions_runs(capsys):
     """All examples of docs/predictions.md, in one go; what is printed under `decode="median"` are stars."""
-    page = (Path(__file__).resolve().parents[1] / "docs" / "predictions.md").read_text(encoding="utf-8")
-    examples = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    examples = examples_of("docs/predictions.md")
     exec("\n".join(examples), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(examples) == 6 and set(printed[1].strip("[]").split()) <= {"1.", "2.", "3.", "4.", "5."}

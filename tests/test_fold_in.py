@@ -1,13 +1,12 @@
 """New rows: the row solve of the fit, for rows that came later; at every rank, under every loss, for every model."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
-from helpers import make_observations
+from helpers import examples_of, make_observations
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -30,7 +29,6 @@ from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
 from rankwise.model import save
 from rankwise.solvers import AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 
-ROOT = Path(__file__).resolve().parents[1]
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
 SHAPE = (25, 18)
 
@@ -337,9 +335,21 @@ def test_factors_of_rows_feed_a_pipeline():
     np.testing.assert_array_equal(estimator.transform(sp.csr_array((2, 40))), np.zeros((2, estimator.model_.rank)))
 
 
+def test_a_long_data_frame_is_folded_in_by_the_names_of_its_columns():
+    rng = np.random.default_rng(12)
+    table = pd.DataFrame({"who": np.repeat(np.arange(40), 6), "what": np.tile(list("abcdef"), 40)})
+    table["stars"] = rng.normal(size=240)
+    names = {"row": "who", "col": "what", "value": "stars"}
+    estimator = MatrixCompletion("square", 2).fit(table, **names)
+    new = pd.DataFrame({"who": ["me", "me"], "what": ["d", "b"], "stars": [2.0, -1.0]})
+    wide = pd.DataFrame([[-1.0, 2.0]], index=["me"], columns=["b", "d"])
+    np.testing.assert_array_equal(estimator.fold_in(new, **names).to_dense(), estimator.fold_in(wide).to_dense())
+    turned = estimator.fold_in(pd.DataFrame({"who": [3], "what": ["z"], "stars": [1.0]}), axis="columns", **names)
+    assert turned.shape == (40, 1) and turned.col_labels.tolist() == ["z"]
+
+
 def test_the_example_of_the_page_on_new_data_runs(capsys):
-    page = (ROOT / "docs" / "new-data.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    (example,) = examples_of("docs/new-data.md")
     exec(example, {})
     error, steps, *_ = capsys.readouterr().out.split()
     assert float(error) < 0.2 and int(steps) <= 4

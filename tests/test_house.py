@@ -8,11 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from helpers import ROOT, examples_of, write_ratings
 
 import rankwise
 
-ROOT = Path(__file__).resolve().parents[1]
-README_EXAMPLES = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+README_EXAMPLES = examples_of("README.md")
 
 
 def run(source: str, cwd: Path) -> str:
@@ -59,4 +59,5 @@ def test_the_readme_has_an_example():
 
 @pytest.mark.parametrize("example", README_EXAMPLES, ids=lambda text: f"{len(text.splitlines())}-lines")
 def test_the_readme_example_runs(example, tmp_path):
+    write_ratings(tmp_path)
     run(example, tmp_path)

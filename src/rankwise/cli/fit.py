@@ -12,7 +12,7 @@ import numpy as np
 from .. import losses, solvers
 from .._errors import DataError
 from ..estimators import MatrixCompletion
-from ..model import LowRankModel, save
+from ..model import LowRankModel, Seen, save
 from ..observations import Observations
 from ..selection import Score, fitting_scores, split_entries
 from .files import check_output, check_values, known, read, reading
@@ -98,11 +98,12 @@ def run(settings: Settings) -> None:
     check_output(target, settings.force)
     table = read(settings.file, reading(settings))
     check_values(table, settings.given_loss)
-    train, held_out = _parts(table.observations(settings.duplicates), settings)
+    given = table.observations(settings.duplicates)
+    train, held_out = _parts(given, settings)
     estimator = settings.estimator()
     with Watch(settings.n_steps, settings.time_limit) as watch:
         estimator.fit(train, held_out=held_out, callback=watch)
-    outcome = Outcome(estimator, held_out, target, watch.stopped)
+    outcome = Outcome(estimator, held_out, target, watch.stopped, Seen(given.indptr, given.indices))
     save(outcome.model, target, labels=not settings.no_labels, seen=not settings.no_seen)
     if settings.as_json:
         click.echo(json.dumps(outcome.plain()))
@@ -146,6 +147,7 @@ class Outcome:
     held_out: Observations | None
     target: Path
     stopped: bool
+    seen: Seen  # all entries of the file: a row has its held-out columns, too, and is not to be recommended them
 
     @cached_property
     def scores(self) -> list[Score]:
@@ -169,7 +171,7 @@ class Outcome:
         if n_held_out:
             about |= {"held_out": {"n": n_held_out, "scores": held_out}}
         model: LowRankModel = self.estimator.model_
-        return replace(model, facts=model.facts | about)
+        return replace(model, facts=model.facts | about, seen=self.seen)
 
     def plain(self) -> dict[str, Any]:
         """For programs."""

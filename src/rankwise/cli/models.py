@@ -107,6 +107,11 @@ def fit(**given: Any) -> None:
     help="response: probabilities of +1 for logistic models, rates for Poisson's.",
 )
 @click.option(
+    "--decode",
+    type=click.Choice(options.DECODINGS),
+    help="In the form that a score asks for: clip to the values' range, round to their grid, median for the MAE, ...",
+)
+@click.option(
     "--unknown",
     type=click.Choice(["error", "offset"]),
     default="error",
@@ -181,7 +186,10 @@ def info(model: Path, as_json: bool) -> None:
     run(model, as_json)
 
 
-@click.command(epilog=example("rankwise report ratings.rankwise --data held_out.csv -o report.html"))
+@click.command(
+    short_help="Write a page to look at: scores, components, recommendations.",
+    epilog=example("rankwise report ratings.rankwise --data held_out.csv -o report.html"),
+)
 @options.model
 @click.option("--data", metavar="HELD_OUT", type=options.FILE, help="Entries not learned from, to score the model on.")
 @click.option("-o", "--output", metavar="HTML", type=options.FILE, help="By default MODEL's name with .html.")

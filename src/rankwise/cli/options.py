@@ -17,6 +17,7 @@ LOSSES = (
 )
 LEVELS = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose number is that of their levels
 TUNED = ("huber", "quantile", "epsilon-insensitive", *LEVELS)  # losses that have a number
+DECODINGS = ("clip", "round", "mean", "median", "class", "probability")
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 OFFSETS = ("auto", "both", "rows", "columns", "global", "none")
 

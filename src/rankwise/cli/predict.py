@@ -24,6 +24,7 @@ class Settings:
     skip_bad_lines: bool
     rank: int | None
     scale: str
+    decode: str | None
     unknown: str
     force: bool
 
@@ -37,10 +38,12 @@ def run(settings: Settings) -> None:
     rows, cols = places(table, model)
     if settings.unknown == "error":
         refuse_unknown(table, rows, cols, "Predict them by the offsets alone with --unknown offset.")
+    how = {"rank": settings.rank, "scale": settings.scale, "decode": settings.decode}
+    predicted(model, table, slice(0), **how)  # refuses what does not fit the model, before anything is written
     with writing(settings.output) as file:
         file.writerow(("row", "column", "prediction"))
         for start in range(0, table.size, BATCH):
             part = slice(start, start + BATCH)
-            found = predicted(model, table, part, rank=settings.rank, scale=settings.scale)
+            found = predicted(model, table, part, **how)
             labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
             file.writerows(zip(*labels, shown(found), strict=True))

@@ -91,9 +91,9 @@ class LowRankEstimator(Serving, BaseEstimator):
         wishes: dict[str, Any] = {"scale": scale, "return_std": return_std, "decode": decode, "unknown": unknown}
         return self._fitted().predict_entries(rows, cols, rank=rank, **wishes)
 
-    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None) -> LowRankModel:
+    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, **names: Any) -> LowRankModel:
         """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
-        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs)
+        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs, **names)
 
     def predict_interval(
         self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False

@@ -28,14 +28,20 @@ ROUNDED = 0.01  # corners of nonsmooth losses, over this share of the mean loss;
 
 
 def fold_in(
-    model: LowRankModel, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None
+    model: LowRankModel,
+    new: Any,
+    *,
+    axis: str = "rows",
+    loss: str | Loss | None = None,
+    n_jobs: int | None = None,
+    **names: Any,
 ) -> LowRankModel:
     """See `LowRankModel.fold_in`."""
     if axis not in AXES:
         raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
     base = model if axis == "rows" else model.transposed()
     known = Known.of(base, _loss(model, loss))
-    batch = Batch.read(base, new, axis)
+    batch = Batch.read(base, Observations.from_any(new, **names) if names else new, axis)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         found = known.model(batch, *known.solve(batch, n_jobs))
     return found if axis == "rows" else found.transposed()

@@ -305,7 +305,7 @@ class LowRankModel(Recommending):
         )
 
     def fold_in(
-        self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None
+        self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None, **names: Any
     ) -> "LowRankModel":
         """A model of rows (or columns) that came after the fit, the other side being as it is; no refit.
 
@@ -316,7 +316,7 @@ class LowRankModel(Recommending):
 
         Parameters
         ----------
-        new : SciPy sparse matrix, array with NaN at unknown entries, or Observations
+        new : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
             New rows with the model's columns, matched by label if both have labels, else by number. With
             ``axis="columns"``, new columns with the model's rows.
         axis : {"rows", "columns"}, default="rows"
@@ -324,6 +324,8 @@ class LowRankModel(Recommending):
             By default the model's own; needed for a model from a file that was learned with a loss of your own making.
         n_jobs : int, optional
             Threads; None means all usable cores. Results do not depend on it.
+        **names : names of columns
+            Of a long data frame, as in `fit`: ``row="user", col="film", value="stars"``, and ``weight=``.
 
         Returns
         -------
@@ -333,7 +335,7 @@ class LowRankModel(Recommending):
         """
         from .fold_in import fold_in
 
-        return fold_in(self, new, axis=axis, loss=loss, n_jobs=n_jobs)
+        return fold_in(self, new, axis=axis, loss=loss, n_jobs=n_jobs, **names)
 
     def _checked(self, rank: int | None) -> int:
         if rank is None:

@@ -93,7 +93,7 @@ def _held_words(held: HeldOut) -> str:
     if held.n_unknown:
         words += f"; {held.n_unknown:,} more were left out, as the model does not know their row or column"
     if held.n_seen:
-        words += f"; {held.n_seen:,} of them were also learned from, which flatters the scores"
+        words += f"; {held.n_seen:,} of them are also in the data of the fit, which flatters the scores"
     return words
 
 

@@ -118,8 +118,10 @@ def factor_map(
     ax = axes_or_new(ax)
     ax.scatter(x, y, s=9, alpha=0.5, color=COLOURS[0], linewidths=0)
     for place in np.argsort(-np.hypot(x, y), kind="stable")[:labels]:
-        at = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": "x-small", "parse_math": False}
+        outward = {"xytext": (-3, 3), "ha": "right"} if x[place] < 0 else {"xytext": (3, 3), "ha": "left"}
+        at = {"textcoords": "offset points", "fontsize": "x-small", "parse_math": False, **outward}
         ax.annotate(str(names[place]), (x[place], y[place]), **at)
+    ax.margins(x=0.3 if labels else None)  # room for the names, which point away from the middle
     for line in (ax.axhline, ax.axvline):
         line(0.0, color="grey", linewidth=0.8, zorder=0)
     first, second = (f"component {k} (root of the prediction's unit)" for k in components)
