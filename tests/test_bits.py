@@ -19,8 +19,8 @@ from joblib.externals.loky import get_reusable_executor
 
 from rankwise import Observations, Problem, Ridged, SettingError, solve
 from rankwise.engines import Threads, usable_cores
-from rankwise.losses import Logistic, Square
-from rankwise.solvers import GreedyPursuit
+from rankwise.losses import Absolute, Logistic, Square
+from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, get
 from rankwise.spectral import Lanczos, PowerMethod
 
 CONFIGURATIONS = [
@@ -75,6 +75,26 @@ def test_there_are_several_shards_and_digests_tell_fits_apart():
 @pytest.mark.parametrize("n_jobs", [2, 4])
 def test_fits_have_the_same_bits_on_any_number_of_threads(n_jobs):
     assert [digest(configuration, n_jobs) for configuration in CONFIGURATIONS] == on_one_thread()
+
+
+SPEAKING = {  # every solver that speaks in verbs, and a loss for it
+    "rankwise": (BayesSweeps(), Logistic()),
+    "factors": (FactorSweeps(), Square()),
+    "altmin": (AltMin(), Logistic()),
+    "ais-impute": (AISImpute(100.0), Logistic()),
+    "geco": (get("geco"), Square()),
+    "glrl-nonsmooth": (NonsmoothPursuit(), Absolute()),
+}
+
+
+@pytest.mark.parametrize(("solver", "loss"), SPEAKING.values(), ids=SPEAKING)
+def test_every_solver_has_the_same_bits_on_one_to_four_threads(solver, loss):
+    found = set()
+    for n_jobs in (1, 2, 3, 4):
+        result = solve(Problem(signs(), loss, n_jobs=n_jobs), solver, rank=3, max_iter=3)
+        parts = result.model.path, result.model.U, result.model.V, result.history.column("value")
+        found.add(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("n_threads", ["2", "4"])

@@ -452,3 +452,17 @@ def test_a_change_in_any_kernel_file_gets_a_new_cache(tmp_path, monkeypatch):
             file.write("# changed\n")
         seen.add(jit.sources_digest())
     assert len(seen) == 1 + len(list(tmp_path.iterdir()))
+
+
+@pytest.mark.slow
+def test_a_sum_of_a_hundred_million_float32_terms_keeps_its_digits():
+    """Added up in float32 they would stop growing at 2**24 times their size."""
+    n = 100_000_000
+    predicted, targets = np.zeros(n, np.float32), np.full(n, 0.1, np.float32)
+    targets[::3] = 0.7
+    value, norm, inner = entrywise.evaluate(formulas.SquareFormula(), predicted, None, targets, None, predicted)
+    few, many = np.float64(np.float32(0.7)), np.float64(np.float32(0.1))
+    thirds = len(range(0, n, 3))
+    wanted = thirds * few**2 + (n - thirds) * many**2
+    assert value == pytest.approx(0.5 * wanted, rel=1e-12) and norm == pytest.approx(wanted, rel=1e-12)
+    assert inner == 0.0 and predicted[0] == np.float32(-0.7)

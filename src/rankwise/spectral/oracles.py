@@ -70,25 +70,24 @@ class PowerMethod:
 
 @dataclass(frozen=True)
 class Lanczos:
-    """Block Lanczos on ``A.T A`` with full reorthogonalisation, restarted from its best vectors.
+    """Lanczos' method on ``A.T A`` with full reorthogonalisation, restarted from its best vectors.
 
-    Each pass over the observations multiplies a block of vectors by A and by A.T. Stops when the residual
-    ``||A.T A v - sigma**2 v||`` is below ``tol * sigma**2``; sigma is then off by about the square of that. Six passes
-    do what takes 30 power iterations (benchmarks/bench_oracle.py).
+    Each pass over the observations multiplies a vector, or a block of them, by A and by A.T. Stops when the residual
+    ``||A.T A v - sigma**2 v||`` is below ``tol * sigma**2``; sigma is then off by about the square of that.
 
     Parameters
     ----------
-    tol : float, default=1e-3
-    block : int, default=8
-        Vectors per pass.
-    max_blocks : int, default=12
+    tol : float, default=0.01
+    block : int, default=1
+        Vectors per pass. More need fewer passes, and time for keeping them orthogonal: for data that is far away.
+    max_blocks : int, default=20
         Blocks kept before a restart.
     max_restarts : int, default=25
     """
 
-    tol: float = 1e-3
-    block: int = 8
-    max_blocks: int = 12
+    tol: float = 0.01
+    block: int = 1
+    max_blocks: int = 20
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
@@ -100,7 +99,7 @@ class Lanczos:
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Leading singular triplet of `operator`."""
         operator = as_operator(operator)
-        block = orthonormal(rng.standard_normal((operator.shape[1], min(self.block, *operator.shape))))
+        block = orthonormal(rng.standard_normal((operator.shape[1], min(self.block, *operator.shape)))).T
         n_products = 0
         for _ in range(self.max_restarts + 1):
             u, block, converged, used = self._krylov(operator, block)
@@ -108,25 +107,31 @@ class Lanczos:
             if converged:
                 break
         sigma = _norm(u)
-        return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[:, 0], n_products)
+        return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[0], n_products)
 
     def _krylov(self, operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
-        """Image of the best right vector in the Krylov space of a block, the best block, if converged, products."""
-        wanted = block.shape[1]
-        V, Z = np.zeros((block.shape[0], 0)), np.zeros((operator.shape[0], 0))
-        scale = 0.0
+        """Image of the best right vector in the Krylov space of a block, the best block, if converged, products.
+
+        Blocks and bases have one vector in each row.
+        """
+        wanted, converged, scale = block.shape[0], False, 0.0
+        V, Z = (np.zeros((self.max_blocks * wanted, size)) for size in operator.shape[::-1])
+        inner, n = np.zeros((V.shape[0], V.shape[0])), 0
         for _ in range(self.max_blocks):
-            z, w = gram(operator, block)
+            z, w = (part.reshape(block.shape[0], -1) for part in _gram_rows(operator, block))
             scale = scale or float(np.abs(z).max()) or 1.0  # so that squares neither overflow nor vanish
-            V, Z, w = np.column_stack((V, block)), np.column_stack((Z, z / scale)), w / scale / scale
-            values, vectors = np.linalg.eigh(Z.T @ Z)
-            w = _outside(_outside(w, V), V)
-            converged = not _norm(w @ vectors[-block.shape[1] :, -1]) > self.tol * values[-1]
+            before, n = n, n + block.shape[0]
+            V[before:n], Z[before:n], w = block, z / scale, w / scale / scale
+            inner[:n, before:n] = Z[:n] @ Z[before:n].T
+            values, vectors = np.linalg.eigh(inner[:n, :n], UPLO="U")
+            w = _outside(_outside(w, V[:n]), V[:n])
+            converged = not _norm(vectors[before:, -1] @ w) > self.tol * values[-1]
             block = _independent(w, values[-1])
-            if converged or block.shape[1] == 0:  # without another direction the space holds all there is
-                return scale * (Z @ vectors[:, -1]), V @ vectors[:, : -wanted - 1 : -1], True, 2 * V.shape[1]
-            block = orthonormal(_outside(block, V))
-        return scale * (Z @ vectors[:, -1]), V @ vectors[:, : -wanted - 1 : -1], False, 2 * V.shape[1]
+            if converged or block.shape[0] == 0:  # without another direction the space holds all there is
+                converged = True
+                break
+            block = orthonormal(_outside(block, V[:n]).T).T
+        return scale * (vectors[:, -1] @ Z[:n]), vectors[:, : -wanted - 1 : -1].T @ V[:n], converged, 2 * n
 
 
 @dataclass(frozen=True)
@@ -180,13 +185,21 @@ def _finish(operator: Any, v: NDArray[np.float64], n_products: int) -> Triplet:
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 
+def _gram_rows(operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
+    if block.shape[0] == 1:
+        return gram(operator, block[0])
+    z, w = gram(operator, block.T)
+    return z.T, w.T
+
+
 def _outside(w: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
-    """Columns of w less what the orthonormal columns of V hold of them."""
-    return np.asarray(w - V @ (V.T @ w))
+    """Rows of w less what the orthonormal rows of V hold of them."""
+    return np.asarray(w - (w @ V.T) @ V)
 
 
 def _independent(w: NDArray[Any], scale: float) -> NDArray[Any]:
-    """Unit columns with the span of w's, without directions that are rounding errors beside `scale`."""
-    squares, vectors = np.linalg.eigh(w.T @ w)
+    """Unit rows with the span of w's, without directions that are rounding errors beside `scale`."""
+    squares, vectors = np.linalg.eigh(w @ w.T)
     kept = squares > max((1e-12 * scale) ** 2, 1e-13 * squares[-1])
-    return np.asarray(w @ (vectors[:, kept] / np.sqrt(squares[kept])))
+    return np.asarray((vectors[:, kept] / np.sqrt(squares[kept])).T @ w)
