@@ -2,8 +2,8 @@
 
 New processes, medians of five, compiled kernels cached. Bars: `import rankwise` at most 0.5 s over NumPy, SciPy and
 scikit-learn; a first fit on 100,000 observations under 1 s, all that it loads then included, Numba too, but for these
-three; `rankwise --help` under 0.3 s; ten million lines in 6 s. Loading is from lines to Observations, the guess of the style and the numbering of the
-labels included.
+three; `rankwise --help` under 0.3 s; ten million lines in 6 s. Loading is from lines to Observations, the guess of the
+style and the numbering of the labels included.
 """
 
 import gzip
