@@ -14,7 +14,7 @@ from rankwise.spectral import DenseSVD, Lanczos, LowRank, PowerMethod, SparsePlu
 from rankwise.spectral.operators import gram
 
 ORACLES = [PowerMethod(1000), Lanczos(tol=1e-9), DenseSVD()]
-ITERATIVE = [PowerMethod(), Lanczos()]
+ITERATIVE = [PowerMethod(), Lanczos(tol=1e-6), Lanczos(tol=1e-6, block=3)]
 
 
 def dense():

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwise import DataError, LowRankModel, MatrixCompletion, Observations, RankwiseError, SettingError, load
+from rankwise import (
+    DataError,
+    LowRankModel,
+    MatrixCompletion,
+    Observations,
+    RankwiseError,
+    SettingError,
+    datasets,
+    load,
+)
 from rankwise.losses import Logistic
 from rankwise.model import Offsets, Seen
 
@@ -221,3 +230,23 @@ def test_no_standard_deviation_is_made_up_for_the_unknown():
     assert len(fitted.predict_entries([0], [1], unknown="offset", return_std=True)) == 2
     with pytest.raises(SettingError, match="return_std"):
         fitted.predict_entries([0, 5], [0, 0], unknown="offset", return_std=True)
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_what_little_is_known_of_is_not_much_like_anything(axis):
+    data = datasets.ratings(60, 40, rank=2, density=0.5)
+    kept = (data.observations.cols != 7) | (data.observations.rows < 3)
+    kept &= (data.observations.rows != 5) | (data.observations.cols < 3)
+    model = MatrixCompletion("square", 3).fit(data.observations.take(kept)).model_
+    part = model.to_dense() - model.offsets.to_dense()
+    left, right = model.posterior, model.posterior
+    variances, others = (
+        (left.row_variances, right.col_means) if axis == "rows" else (left.col_variances, right.row_means)
+    )
+    part = part if axis == "rows" else part.T
+    lengths = np.sqrt((part**2).sum(axis=1) + variances[:, :-1] @ (others[:, :-1] ** 2).sum(axis=0))
+    cosines = part @ part.T / np.outer(lengths, lengths)
+    labels, scores = model.similar(0, 10, axis=axis)
+    np.testing.assert_allclose(scores, np.sort(np.delete(cosines[0], 0))[::-1][:10], rtol=1e-3, atol=1e-4)
+    thin = 5 if axis == "rows" else 7
+    assert cosines[thin, thin] < np.median(np.diag(cosines)) - 0.05 and thin not in labels[:3]

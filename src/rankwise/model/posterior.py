@@ -35,6 +35,12 @@ class Posterior:
         sides = self.col_means, self.col_variances, self.row_means, self.row_variances
         return Posterior(*sides, self.noise_variance)
 
+    def spread(self, axis: str) -> NDArray[np.float64]:
+        """Expected squared distance of each row (or column) of the low-rank part from its mean, the factors' own."""
+        pairs = (self.row_variances, self.col_means), (self.col_variances, self.row_means)
+        variances, others = pairs[axis == "columns"]
+        return np.asarray(variances[:, :-1] @ np.sum(others[:, :-1].astype(np.float64) ** 2, axis=0))
+
     def variance_at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
         """Variance of the prediction at pairs of row and column numbers; O(rank) a pair."""
         out = np.empty(rows.size)

@@ -94,16 +94,17 @@ def excluded_of(indptr: Array, indices: Array, rows: Array) -> Excluded:
     return Excluded(begins.astype(np.uint64), np.ascontiguousarray(indices[entries]))
 
 
-def directions(theta: Array, near: Array, far: Array) -> NDArray[np.float64]:
+def directions(theta: Array, near: Array, far: Array, unsure: Array | float = 0.0) -> NDArray[np.float64]:
     """Vectors whose inner products are the cosines between the rows of ``near diag(theta) far.T``.
 
-    Zero for rows that are zero. Costs O((n_near + n_far) rank**2).
+    Zero for rows that are zero. `unsure` is the variance of every row, which is added to its squared length. Costs
+    O((n_near + n_far) rank**2).
     """
     if not theta.size:
         return np.zeros((near.shape[0], 0))
     triangle: Array = np.linalg.qr(far[:, : theta.size].astype(np.float64)).R
     found = (near[:, : theta.size] * theta) @ triangle.T
-    lengths = np.linalg.norm(found, axis=1)
+    lengths = np.sqrt(np.sum(found * found, axis=1) + unsure)
     least = lengths.max(initial=0.0) * np.finfo(near.dtype).eps  # shorter ones are rounding
     return np.where(lengths[:, None] > least, found / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
 

@@ -9,6 +9,7 @@ from .._errors import SettingError
 from ..engines import Offsets
 from ..observations.labels import find
 from . import ranking
+from .posterior import Posterior
 
 AXES = ("rows", "columns")
 
@@ -22,6 +23,12 @@ class Recommending:
     col_labels: NDArray[Any] | None
     offsets: Offsets | None
     seen: Any
+    posterior: Posterior | None
+
+    @property
+    def rank(self) -> int:
+        """The rank that is used unless another is asked for."""
+        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,7 +86,9 @@ class Recommending:
         """The rows (or columns) most like the given ones, best first, themselves left out.
 
         How much alike two rows are is the cosine between their rows of the low-rank part; offsets play no role. A row
-        that is zero there is like no other: its cosines are 0.
+        that is zero there is like no other: its cosines are 0. Where the model knows how sure it is (refine="bayes", at
+        its full rank), lengths are expected ones, the variance included, so that a row with few entries, of which
+        little is known, is not much like any other.
 
         Parameters
         ----------
@@ -103,7 +112,9 @@ class Recommending:
         near, far, names = (self.U, self.V, self.row_labels) if axis == "rows" else (self.V, self.U, self.col_labels)
         wanted = find(labels, names, size, axis.removesuffix("s"))
         themselves = ranking.Excluded(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
-        vectors = ranking.directions(theta, near, far)
+        full = rank is None or rank == self.rank
+        unsure = self.posterior.spread(axis) if self.posterior is not None and full else 0.0
+        vectors = ranking.directions(theta, near, far, unsure)
         sides = ranking.Sides(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(size))
         best = ranking.best_columns(sides, ranking.check_count(n), themselves, n_jobs=n_jobs)
         return ranking.named(best, names, labels)
