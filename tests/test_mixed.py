@@ -76,6 +76,7 @@ def test_facts_are_those_of_the_columns_together():
     assert repr(Mixed([Square(), Poisson()], **few)) == "Mixed(1 square, 1 poisson)"
 
 
+@pytest.mark.slow
 def test_columns_of_one_loss_are_learned_as_by_that_loss():
     rng = np.random.default_rng(2)
     rows, cols = np.nonzero(rng.random((30, 8)) < 0.7)
