@@ -10,24 +10,17 @@ import numpy as np
 from .._errors import DataError
 from ..model import load
 from ..selection import Score, fitting_scores
-from .files import check_values, places, predicted, read, reading, refuse_unknown
+from .files import ToldToRead, check_values, places, predicted, read, reading, refuse_unknown
 from .tables import console, table
 from .words import plural
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(ToldToRead):
     """What the command was told."""
 
     model: Path
     held_out: Path
-    row: str | None
-    col: str | None
-    value: str | None
-    separator: str | None
-    header: bool | None
-    encoding: str
-    skip_bad_lines: bool
     rank: int | None
     unknown: str
     as_json: bool

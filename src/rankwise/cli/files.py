@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,20 @@ from ..observations.labels import lookup
 from .words import plural
 
 Array = NDArray[Any]
-READING = ("row", "col", "value", "weight", "separator", "header", "encoding", "skip_bad_lines")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldToRead:
+    """How a command was told to read a file of entries or pairs."""
+
+    row: str | None
+    col: str | None
+    value: str | None = None
+    weight: str | None = None
+    separator: str | None
+    header: bool | None
+    encoding: str
+    skip_bad_lines: bool
 
 
 def check_output(path: Path | None, force: bool) -> None:
@@ -38,9 +52,9 @@ def check_output(path: Path | None, force: bool) -> None:
         raise DataError(f"The folder {path.parent} cannot be written to; choose another place.")
 
 
-def reading(settings: Any, pairs: bool = False) -> Reading:
+def reading(settings: ToldToRead, pairs: bool = False) -> Reading:
     """How to read a file, as a command was told."""
-    given = {name: getattr(settings, name) for name in READING if hasattr(settings, name)}
+    given = {field.name: getattr(settings, field.name) for field in fields(ToldToRead)}
     return Reading(**given, pairs=pairs)
 
 

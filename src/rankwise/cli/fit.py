@@ -15,7 +15,7 @@ from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
 from ..observations import Observations
 from ..selection import Score, fitting_scores, split_entries
-from .files import check_output, check_values, known, read, reading
+from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
 from .words import command_line, loss_in_words, number, plural
@@ -23,20 +23,12 @@ from .words import command_line, loss_in_words, number, plural
 PACKED = (".gz", ".bz2", ".xz")
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(ToldToRead):
     """What the command was told."""
 
     file: Path
     output: Path | None
-    row: str | None
-    col: str | None
-    value: str | None
-    weight: str | None
-    separator: str | None
-    header: bool | None
-    encoding: str
-    skip_bad_lines: bool
     duplicates: str
     loss: tuple[str, float | None]
     rank: int | str

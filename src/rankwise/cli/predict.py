@@ -4,24 +4,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..model import load
-from .files import check_output, places, predicted, read, reading, refuse_unknown, shown, writing
+from .files import ToldToRead, check_output, places, predicted, read, reading, refuse_unknown, shown, writing
 
 BATCH = 1_000_000  # lines predicted and written at once
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(ToldToRead):
     """What the command was told."""
 
     model: Path
     pairs: Path
     output: Path | None
-    row: str | None
-    col: str | None
-    separator: str | None
-    header: bool | None
-    encoding: str
-    skip_bad_lines: bool
     rank: int | None
     scale: str
     decode: str | None

@@ -8,26 +8,18 @@ import click
 from ..model import load
 from ..observations import Observations
 from ..report import write_report
-from .files import check_output, check_values, read, reading
+from .files import ToldToRead, check_output, check_values, read, reading
 from .tables import console, size_of
 from .words import command_line
 
 
-@dataclass(frozen=True)
-class Settings:
+@dataclass(frozen=True, kw_only=True)
+class Settings(ToldToRead):
     """What the command was told."""
 
     model: Path
     data: Path | None
     output: Path | None
-    row: str | None
-    col: str | None
-    value: str | None
-    weight: str | None
-    separator: str | None
-    header: bool | None
-    encoding: str
-    skip_bad_lines: bool
     duplicates: str
     no_labels: bool
     force: bool
