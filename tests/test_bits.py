@@ -18,7 +18,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from rankwise import Observations, Problem, Ridged, SettingError, solve
-from rankwise.engines import Threads, usable_cores
+from rankwise.engines import Answers, Threads, usable_cores
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, get
 from rankwise.spectral import Lanczos, PowerMethod
@@ -139,16 +139,14 @@ def test_what_is_no_number_of_cores_is_refused(n_jobs):
 class FakeShard:
     """A shard whose answer comes when its turn comes."""
 
-    def __init__(self, answer, before=None):
-        self.answer, self.before = answer, before
+    def __init__(self, number, before=None):
+        self.number, self.before = number, before
 
-    def verb(self):
+    def answer(self, verb, args):
         if self.before is not None:
             self.before()
-        return np.array([self.answer])
-
-    def pair(self):
-        return np.array([self.answer]), self.verb()
+        found = np.array([self.number])
+        return (found, found.copy()) if verb == "pair" else found
 
 
 def late_first_shard(answers):
@@ -163,10 +161,30 @@ def late_first_shard(answers):
 TELLTALE = [1.0, 1e16, -1e16, 3.0, 1e-3, -7.0, 1e17, -1e17, 5.0]  # no two orders add these up alike
 
 
-def test_sums_fold_in_shard_order_whatever_order_answers_come_in():
-    wanted = 0.0
-    for answer in TELLTALE:
-        wanted += answer
+def by_tree(answers):
+    """Sum along the tree over shard numbers: the left part is the largest power of two that leaves something."""
+    if len(answers) == 1:
+        return answers[0]
+    left = 1 << (len(answers) - 1).bit_length() - 1
+    return by_tree(answers[:left]) + by_tree(answers[left:])
+
+
+@pytest.mark.parametrize("n", [*range(1, 18), 64, 100])
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
+def test_sums_do_not_depend_on_who_adds_what_up(n, n_workers):
+    rng = np.random.default_rng((n, n_workers))
+    answers = rng.standard_normal(n) * 10.0 ** rng.integers(-8, 9, n)
+    owner = rng.integers(n_workers, size=n)  # in no order, as after workers were lost
+    found = Answers("sum")
+    workers = [Answers("sum") for _ in range(n_workers)]
+    for number in range(n):
+        workers[owner[number]].take(number, answers[number : number + 1].copy())
+    found.merge(workers)
+    assert found.total().tolist() == [by_tree(answers.tolist())]
+
+
+def test_sums_fold_in_one_order_whatever_order_answers_come_in():
+    wanted = by_tree(TELLTALE)
     assert wanted != sum(sorted(TELLTALE)) and wanted != sum(TELLTALE[1:] + TELLTALE[:1])
     engine = Threads(late_first_shard(TELLTALE), n_jobs=2)
     try:

@@ -1,8 +1,20 @@
 """Shards, the verbs they answer, and what runs them."""
 
+from .base import Answers, Engine
 from .offsets import Offsets
+from .over import check_targets, engine_over
 from .selection import best_weight
 from .shard import Shard
 from .threads import Threads, usable_cores
 
-__all__ = ["Offsets", "Shard", "Threads", "best_weight", "usable_cores"]
+__all__ = [
+    "Answers",
+    "Engine",
+    "Offsets",
+    "Shard",
+    "Threads",
+    "best_weight",
+    "check_targets",
+    "engine_over",
+    "usable_cores",
+]

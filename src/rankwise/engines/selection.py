@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .threads import Threads
+from .base import Engine
 
 BINS, FEW, ROUNDS = 256, 4096, 400
 ROUNDING = 1e-12  # a slope smaller than this share of all jumps is zero
 
 
-def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> float:
+def best_weight(engine: Engine, tilt: float = 0.0, curvature: float = 0.0) -> float:
     """Minimiser over eta >= 0 of ``f(X + eta D) + tilt eta + curvature eta**2 / 2``, D being what the shards aim at.
 
     Slopes bracket it first. Then each round passes once over the observations and keeps the bin in which the slope
@@ -40,7 +40,7 @@ def best_weight(engine: Threads, tilt: float = 0.0, curvature: float = 0.0) -> f
     return lo
 
 
-def _bracket(engine: Threads, tilt: float, curvature: float, nothing: float) -> tuple[float, float]:
+def _bracket(engine: Engine, tilt: float, curvature: float, nothing: float) -> tuple[float, float]:
     """Where the minimum is, to a thousandth or so of itself, by the signs of slopes: cheaper passes than a round."""
 
     def falls(eta: float) -> bool:
@@ -60,12 +60,12 @@ def _bracket(engine: Threads, tilt: float, curvature: float, nothing: float) -> 
     return lo, hi
 
 
-def _round(engine: Threads, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:
+def _round(engine: Engine, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:
     answer = engine.sum("breakpoints", lo, hi, BINS)
     return float(answer[0]), answer[1 : BINS + 1], answer[BINS + 1 :]
 
 
-def _walk(engine: Threads, lo: float, hi: float, tilt: float, curvature: float, nothing: float) -> float:
+def _walk(engine: Engine, lo: float, hi: float, tilt: float, curvature: float, nothing: float) -> float:
     """Go through the few breakpoints of (lo, hi] in order, to where the slope turns; it may turn at lo itself."""
     points = engine.concatenate("breakpoints_between", lo, hi, 2 * FEW)
     at_lo = points[:, 0] <= lo

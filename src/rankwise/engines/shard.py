@@ -9,7 +9,7 @@ from ..kernels import pattern
 from ..kernels.lanes import pad_columns
 from ..kernels.rows import Given, Prior, Task
 from ..losses import Loss
-from ..observations import Observations
+from ..observations import Piece
 from .buffers import Buffers
 from .offsets import Offsets
 
@@ -24,21 +24,22 @@ class Shard:
     Verbs that change the prediction carry a step number, so that repeating one does no harm.
     """
 
-    def __init__(self, observations: Observations, loss: Loss, start: int, stop: int, dtype: Any) -> None:
+    def __init__(self, piece: Piece, loss: Loss, dtype: Any) -> None:
         self.buffers = Buffers()
-        lo, hi = (int(observations.indptr[row]) for row in (start, stop))
-        self.start, self.stop, self.n_cols = start, stop, observations.shape[1]
+        self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula = loss.compiled, loss.formula
-        self.indptr = _fixed(observations.indptr[start : stop + 1] - np.uint64(lo))
-        self.indices = observations.indices[lo:hi]
-        self.targets = _fixed(observations.targets[lo:hi].astype(dtype, copy=False))
-        weights = observations.weights
-        self.weights = None if weights is None else _fixed(weights[lo:hi].astype(dtype, copy=False))
-        self.predicted = np.zeros(hi - lo, dtype)
-        self.slopes = np.empty(hi - lo, dtype)
-        self.direction = np.zeros(hi - lo, dtype)
+        self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
+        self.targets = _fixed(piece.targets.astype(dtype, copy=False))
+        self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
+        self.predicted = np.zeros(self.indices.size, dtype)
+        self.slopes = np.empty(self.indices.size, dtype)
+        self.direction = np.zeros(self.indices.size, dtype)
         self.base: Array | None = None
         self.step = 0
+
+    def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
+        """What this shard says to a verb."""
+        return getattr(self, verb)(*args)
 
     def evaluate(self) -> Array:
         """Refresh the slopes; value, squared norm of the slopes, inner product of slopes and prediction. Join: sum."""

@@ -1,21 +1,17 @@
-"""The default engine: shards in memory, verbs run on a pool of threads, answers joined in shard order."""
+"""The default engine: shards in memory or on disk, verbs run on a pool of threads, answers joined in shard order."""
 
 import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import joblib
-import numpy as np
 from joblib.parallel import get_active_backend
-from numpy.typing import NDArray
 
 from .._checks import is_whole
-from .._errors import DataError, SettingError
-from ..losses import Loss
-from ..observations import Observations
+from .._errors import SettingError
+from .base import Answers, Engine
 from .buffers import Buffers
 from .shard import Shard
 
@@ -33,57 +29,31 @@ def usable_cores(n_jobs: int | None = None) -> int:
     return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
-class Threads:
+class Threads(Engine):
     """Runs a verb on every shard. Results do not depend on `n_jobs`.
 
-    Workers take shards in order; whoever completes the next one in order joins it, so sums fold in shard order with
-    at most ``n_jobs + 2`` answers waiting. The pool starts with the first verb and ends with `close`.
+    Workers take shards in order; whoever completes the next one in order joins it, so sums fold in one order, see
+    `Fold`, with at most ``n_jobs + 2`` answers waiting and one partial sum per doubling of the shards. The pool starts
+    with the first verb and ends with `close`.
     """
 
-    def __init__(self, shards: Sequence[Shard], n_jobs: int | None = None) -> None:
+    def __init__(
+        self, shards: Sequence[Shard], n_jobs: int | None = None, numbers: Sequence[int] | None = None
+    ) -> None:
         self.shards = shards
+        self.numbers = range(len(shards)) if numbers is None else numbers  # of the shards, among all there are
         self.n_jobs = min(usable_cores(n_jobs), len(shards))
         self._pool: ThreadPoolExecutor | None = None
-        self.rounds = 0  # verbs run so far
+        self.rounds = 0
         self.buffers = Buffers()
         for shard in shards:
             shard.buffers = self.buffers
 
-    @classmethod
-    def over(cls, observations: Observations, loss: Loss, dtype: Any, n_jobs: int | None = None) -> "Threads":
-        """The shards of these observations; refuses targets that the loss or the number type cannot take."""
-        loss.check_targets(observations.targets)
-        _check_range(observations, np.dtype(dtype))
-        cuts = pairwise(observations.cuts().tolist())
-        return cls([Shard(observations, loss, *rows, dtype) for rows in cuts], n_jobs)
-
-    def run(self, verb: str, *args: Any) -> None:
-        """Verbs whose answers stay in the shards."""
-        self._each(verb, args, lambda index, answer: None)
-
-    def sum(self, verb: str, *args: Any) -> NDArray[np.float64]:
-        """Verbs whose answers add up, in shard order."""
-        total = _Sum(self.buffers)
-        self._each(verb, args, total.join)
-        return total.found
-
-    def concatenate(self, verb: str, *args: Any) -> NDArray[np.float64]:
-        """Verbs whose answers are pieces, one per shard."""
-        pieces: list[Any] = []
-        self._each(verb, args, lambda index, answer: pieces.append(answer))
-        return np.concatenate(pieces)
-
-    def concatenate_and_sum(self, verb: str, *args: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Verbs that answer with a piece and a term of a sum."""
-        pieces: list[Any] = []
-        total = _Sum(self.buffers)
-
-        def join(index: int, answer: Any) -> None:
-            pieces.append(answer[0])
-            total.join(index, answer[1])
-
-        self._each(verb, args, join)
-        return np.concatenate(pieces), total.found
+    def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
+        """One round: the verb on every shard."""
+        answers = Answers(join, self.buffers)
+        self._each(verb, args, lambda index, answer: answers.take(self.numbers[index], answer))
+        return answers
 
     def close(self) -> None:
         """End the threads and drop the buffers; a later verb starts them again."""
@@ -96,7 +66,7 @@ class Threads:
         self.rounds += 1
         if self.n_jobs == 1:
             for index, shard in enumerate(self.shards):
-                join(index, getattr(shard, verb)(*args))
+                join(index, shard.answer(verb, args))
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
@@ -107,23 +77,6 @@ class Threads:
             helper.result()
         if round_.error is not None:
             raise round_.error
-
-
-class _Sum:
-    """Adds answers up as they come, and gives their memory back."""
-
-    def __init__(self, buffers: Buffers) -> None:
-        self.buffers = buffers
-        self.found: Any = None
-
-    def join(self, index: int, answer: NDArray[np.float64]) -> None:
-        """Add the next answer."""
-        if index == 0:
-            self.found = answer
-        else:
-            with np.errstate(invalid="ignore"):  # f may be infinite where a line search looks
-                np.add(self.found, answer, out=self.found)
-            self.buffers.give_back(answer)
 
 
 class _Round:
@@ -144,7 +97,7 @@ class _Round:
                 with self.turn:
                     while index >= self.joined + self.lookahead and self.error is None:
                         self.turn.wait()
-                answer = getattr(self.shards[index], self.verb)(*self.args)
+                answer = self.shards[index].answer(self.verb, self.args)
                 with self.turn:
                     self.waiting[index] = answer
                     self._join_ready()
@@ -158,12 +111,3 @@ class _Round:
             self.join(self.joined, self.waiting.pop(self.joined))
             self.joined += 1
         self.turn.notify_all()
-
-
-def _check_range(observations: Observations, dtype: np.dtype[Any]) -> None:
-    largest = float(np.abs(observations.targets).max())
-    if largest > 1e-3 * float(np.finfo(dtype).max) ** 0.5:
-        raise DataError(
-            f"The largest target, {largest:g}, is too large to be squared in {dtype}; "
-            "divide the targets by a constant, or use dtype=float64."
-        )

@@ -240,10 +240,7 @@ def loss_for(loss: Any, observations: Observations, plain: bool = False) -> Any:
     """
     if not (isinstance(loss, str) and loss == "auto"):
         return loss
-    seen = slice(None) if observations.weights is None else observations.weights > 0
-    targets = observations.targets[seen].astype(np.float64)
-    if bool((np.abs(targets) == 1).all()) and bool((targets < 0).any()):
+    facts = observations.target_facts()
+    if facts.signs:
         return "logistic"
-    weights = None if observations.weights is None else observations.weights[seen]
-    spread = float(np.sqrt(np.average((targets - np.average(targets, weights=weights)) ** 2, weights=weights)))
-    return "square" if plain or spread == 0 else losses.Huber(1.345 * spread)
+    return "square" if plain or facts.spread == 0 else losses.Huber(1.345 * facts.spread)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import losses
 from .._errors import DataError, LossError, SettingError
-from ..engines import Offsets, Threads
+from ..engines import Offsets, engine_over
 from ..kernels.rows import Task
 from ..losses import Loss
 from ..observations import Observations
@@ -80,7 +80,7 @@ class Batch:
     @property
     def seen(self) -> Seen | None:
         """Which entries the new rows have."""
-        return None if self.observations is None else Seen(self.observations.indptr, self.observations.indices)
+        return Seen.of(self.observations)
 
 
 def _size_if_empty(new: Any) -> tuple[int, int] | None:
@@ -210,7 +210,7 @@ class Known:
 
     def _before(self, start: LearnedSide, observations: Observations, n_jobs: int | None) -> Side:
         """The rows as they are thought to be before their entries are seen."""
-        engine = Threads.over(observations, self.loss, self.base.U.dtype, n_jobs)
+        engine = engine_over(observations, self.loss, self.base.U.dtype, n_jobs)
         side = Side.known(start, engine)
         if self.learned.count_power:
             counts = np.maximum(observations.row_weights(), 1.0) ** self.learned.count_power
@@ -223,7 +223,7 @@ class Known:
 
     def _some(self, side: Side, chosen: Array, observations: Observations, n_jobs: int | None) -> Side:
         """Only the chosen rows of a side."""
-        engine = Threads.over(observations, self.loss, self.base.U.dtype, n_jobs)
+        engine = engine_over(observations, self.loss, self.base.U.dtype, n_jobs)
         parts = {name: getattr(side, name)[chosen] for name in ("means", "variances", "around", "counts")}
         return replace(side, engine=engine, **parts)
 

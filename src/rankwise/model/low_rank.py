@@ -12,6 +12,7 @@ from .._errors import DataError, SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
+from ..observations import Observations
 from ..observations.labels import find, lookup
 from .decoding import decode as decoded
 from .decoding import targets_of
@@ -33,6 +34,11 @@ class Seen(NamedTuple):
 
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, entries: Any) -> "Seen | None":
+        """Where these entries are; None if there are none, or too many to be held in memory."""
+        return cls(entries.indptr, entries.indices) if isinstance(entries, Observations) else None
 
     def transposed(self, n_cols: int) -> "Seen":
         """The same entries with rows and columns exchanged."""

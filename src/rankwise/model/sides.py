@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engines import Threads
+from ..engines import Engine
 from ..kernels.lanes import padded
 from ..kernels.rows import Given, Prior, Task
 from .learned import LearnedSide
@@ -20,7 +20,7 @@ class Side:
 
     Attributes
     ----------
-    engine : Threads
+    engine : Engine
         Shards whose rows these are.
     means, variances : ndarray of shape (n, rank + 1), or (n, rank) without offsets
         Factors, then the offset; variances are zero where none are learned.
@@ -34,7 +34,7 @@ class Side:
         Whether this side has offsets.
     """
 
-    engine: Threads
+    engine: Engine
     means: Array
     variances: Array
     precisions: Array
@@ -43,14 +43,14 @@ class Side:
     offset: bool
 
     @classmethod
-    def empty(cls, engine: Threads, size: int, offset: bool, dtype: Any) -> "Side":
+    def empty(cls, engine: Engine, size: int, offset: bool, dtype: Any) -> "Side":
         """No factors yet, offsets of zero."""
         shape = (size, int(offset))
         means, variances, around = (np.zeros(shape, dtype) for _ in range(3))
         return cls(engine, means, variances, np.ones(shape[1]), around, np.ones(size, dtype), offset)
 
     @classmethod
-    def known(cls, learned: LearnedSide, engine: Threads) -> "Side":
+    def known(cls, learned: LearnedSide, engine: Engine) -> "Side":
         """A side that was learned before, its rows around zero until their pattern is looked at."""
         around, counts = np.zeros_like(learned.means), np.ones(learned.means.shape[0], learned.means.dtype)
         return cls(engine, learned.means, learned.variances, learned.precisions, around, counts, learned.offset)
@@ -106,12 +106,12 @@ class Side:
         return np.sum(off * off + self.variances, axis=0, dtype=np.float64)
 
 
-def spread(engine: Threads, lengths: Array, weights: Array) -> Array:
+def spread(engine: Engine, lengths: Array, weights: Array) -> Array:
     """``lengths[i]`` times the sum of ``weights[j]`` over the columns j of row i's entries, for every row."""
     return lengths * engine.concatenate("gather", np.ascontiguousarray(weights, lengths.dtype))
 
 
-def lengths_of(engine: Threads, n_other: int, dtype: Any) -> Array:
+def lengths_of(engine: Engine, n_other: int, dtype: Any) -> Array:
     """``n_i**-0.5`` of every row with n_i entries, one for rows without any; shape (n, 1)."""
     counts = engine.concatenate("gather", np.ones((n_other, 1), dtype))
     return (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(dtype)

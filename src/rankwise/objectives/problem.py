@@ -1,5 +1,6 @@
 """The entrywise objective: a loss summed over the observed entries, on shards."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from .. import losses
 from .._errors import DataError, SettingError
-from ..engines import Threads, best_weight
+from ..engines import Engine, best_weight, engine_over
 from ..kernels.lanes import pad_columns
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
+from .journal import Journal, Verb
 
 Array = NDArray[Any]
 
@@ -44,15 +46,16 @@ class Problem:
     ) -> None:
         observations = Observations.from_any(observations).weighted()
         self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
-        self.engine = Threads.over(observations, self.loss, self.dtype, n_jobs)
+        self.engine = engine_over(observations, self.loss, self.dtype, n_jobs)
+        self.engine.recover = self.verbs_to_here
+        self.journal = Journal()
         self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
         self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
         self.piecewise_linear = self.loss.piecewise_linear
-        heaviest = 1.0 if observations.weights is None else float(observations.weights.max())
-        self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * heaviest
+        self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * observations.heaviest
         self.strong_convexity = 0.0
         self.given_offsets = self.offsets = offsets
-        self._across: Threads | None = None
+        self._across: Engine | None = None
         self._behind = False  # whether the shards have yet to follow to the point and its offsets
         self.version = 0
         self._aimed: tuple[Array, Array, Array | None] | None = None
@@ -69,10 +72,10 @@ class Problem:
         return self.engine.rounds + (0 if self._across is None else self._across.rounds)
 
     @property
-    def across(self) -> Threads:
+    def across(self) -> Engine:
         """The same observations as rows of the transpose, made when first asked for."""
         if self._across is None:
-            self._across = Threads.over(self.observations.transposed(), self.loss, self.dtype, self.engine.n_jobs)
+            self._across = engine_over(self.observations.transposed(), self.loss, self.dtype, self.engine.n_jobs)
         return self._across
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
@@ -88,6 +91,7 @@ class Problem:
         """Let the shards follow to where `place` has put X."""
         if self._behind:
             self._behind = False
+            self.journal.restart(self.version, self.point.theta)
             self.engine.run("shift", self.offsets)
             self.engine.run("replace", self.version, *self.point.padded)
 
@@ -99,6 +103,7 @@ class Problem:
         self.point.clear()
         self._gram = np.zeros((0, 0))
         self._moved()
+        self.journal.restart(self.version)
         self.engine.run("zero", self.version)
 
     def value(self) -> float:
@@ -128,12 +133,14 @@ class Problem:
         self._moved()
         self.engine.run("add", self.version, shrink, weight)
         self.point.append(shrink, weight, u, v, theta)
+        self.journal.add(self.version, shrink, weight, theta)
 
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of X."""
         self._follow()
         self.point.replace(theta)
         self._moved()
+        self.journal.restart(self.version, self.point.theta)
         self.engine.run("replace", self.version, *self.point.padded)
 
     def move(self, theta: Array, U: Array, V: Array) -> None:
@@ -143,6 +150,17 @@ class Problem:
         self.point.clear()
         self.point.append(1.0, 1.0, U, V, theta)
         self.replace(theta)
+
+    def verbs_to_here(self) -> Iterator[Verb]:
+        """What brings new shards to where the others are; nothing of X if all have yet to follow it."""
+        if self._behind:
+            return
+        yield "shift", (self.offsets,)
+        yield from self.journal.verbs(self.point)
+        if self._aimed is not None:
+            yield "aim", self._as_stored(*self._aimed)
+        if self._summary is not None:
+            yield "evaluate", ()
 
     def terms_hessian(self) -> NDArray[np.float64]:
         """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""
@@ -157,8 +175,7 @@ class Problem:
 
     def rehearsal(self) -> tuple[Any, "Problem"]:
         """Key of the compiled code this problem needs, and a tiny problem that needs the same."""
-        targets = self.observations.targets
-        some = np.resize(targets[:: max(1, targets.size // 6)], 6)
+        some = self.observations.few_targets(6)
         weights = None if self.observations.weights is None else np.ones(6)
         small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], some, weights=weights)
         offsets = None if self.given_offsets is None else Offsets.zero(small.shape)
@@ -180,9 +197,11 @@ class Problem:
     def _aim(self, u: Array, v: Array, theta: Array | None) -> None:
         aim = u, v, theta
         if self._aimed is None or any(new is not old for new, old in zip(aim, self._aimed, strict=True)):
-            u, v = (np.ascontiguousarray(side, self.dtype) for side in (u, v))
-            self.engine.run("aim", u, v, theta)
+            self.engine.run("aim", *self._as_stored(u, v, theta))
             self._aimed = aim
+
+    def _as_stored(self, u: Array, v: Array, theta: Array | None) -> tuple[Array, Array, Array | None]:
+        return np.ascontiguousarray(u, self.dtype), np.ascontiguousarray(v, self.dtype), theta
 
     def _moved(self) -> None:
         self.version += 1
@@ -228,7 +247,7 @@ class EntrywiseGradient(LinearOperator):
     def _stored(self, vector: Array) -> Array:
         return np.ascontiguousarray(vector.ravel(), self.problem.dtype)
 
-    def _engine(self) -> Threads:
+    def _engine(self) -> Engine:
         if self.version != self.problem.version or self.problem._summary is None:
             raise RuntimeError("This gradient was taken at an earlier point; ask the problem for a new one.")
         return self.problem.engine

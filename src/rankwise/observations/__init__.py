@@ -3,6 +3,6 @@
 from .frames import is_frame
 from .observed import Observations
 from .pairs import as_pairs
-from .shards import cut_rows
+from .shards import Piece, TargetFacts, cut_rows, target_facts
 
-__all__ = ["Observations", "as_pairs", "cut_rows", "is_frame"]
+__all__ = ["Observations", "Piece", "TargetFacts", "as_pairs", "cut_rows", "is_frame", "target_facts"]

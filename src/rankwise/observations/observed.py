@@ -2,6 +2,8 @@
 
 import logging
 import operator
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from .build import (
 )
 from .frames import is_frame, read_long, read_wide
 from .labels import as_labels, lookup, numbered
-from .shards import cut_rows
+from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 log = logging.getLogger("rankwise")
 
@@ -200,7 +202,7 @@ class Observations:
         given = [f"{use}=" for use, name in names.items() if name is not None]
         if given:
             raise SettingError(f"{given[0]} names a column of a data frame, but a {type(data).__name__} was given.")
-        if isinstance(data, cls):
+        if isinstance(data, cls) or hasattr(data, "engine"):  # entries on disk or in a cluster stay there
             return data
         if sp.issparse(data):
             return cls.from_sparse(data)
@@ -234,6 +236,27 @@ class Observations:
     def cuts(self) -> NDArray[np.int64]:
         """Row numbers at which the shards begin, and the number of rows."""
         return cut_rows(self.indptr, self.shape[1])
+
+    def pieces(self) -> Iterator[Piece]:
+        """What each shard holds: views of these entries."""
+        for start, stop in pairwise(self.cuts().tolist()):
+            lo, hi = (int(self.indptr[row]) for row in (start, stop))
+            indptr = self.indptr[start : stop + 1] - np.uint64(lo)
+            weights = None if self.weights is None else self.weights[lo:hi]
+            yield Piece(start, self.shape[1], indptr, self.indices[lo:hi], self.targets[lo:hi], weights)
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight; one if there are none."""
+        return 1.0 if self.weights is None else float(self.weights.max())
+
+    def target_facts(self) -> TargetFacts:
+        """What a loss is chosen by."""
+        return target_facts(self.pieces)
+
+    def few_targets(self, n: int) -> NDArray[Any]:
+        """About `n` targets, from all over the matrix."""
+        return np.resize(self.targets[:: max(1, self.targets.size // n)], n)
 
     def transposed(self) -> "Observations":
         """The same entries with rows and columns exchanged."""

@@ -1,5 +1,9 @@
 """Where a matrix is cut into row shards: by the data alone, never by threads or workers."""
 
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,3 +32,48 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     wanted = np.arange(1, n_shards, dtype=np.uint64) * np.uint64(n_observed) // np.uint64(n_shards)
     inner = np.searchsorted(indptr, wanted, side="left")
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
+
+
+class Piece(NamedTuple):
+    """The entries of the rows from `start` on, as one shard holds them; `indptr` begins at zero."""
+
+    start: int
+    n_cols: int
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+    targets: NDArray[Any]
+    weights: NDArray[Any] | None
+
+    @property
+    def stop(self) -> int:
+        """One past the last row."""
+        return self.start + self.indptr.size - 1
+
+
+class TargetFacts(NamedTuple):
+    """What a loss is chosen by."""
+
+    signs: bool  # all are -1 or +1, and not all are +1
+    spread: float  # standard deviation
+
+
+def target_facts(pieces: Callable[[], Iterable[Piece]]) -> TargetFacts:
+    """Facts of the targets, in two passes over the pieces; entries of weight zero do not count."""
+    sums: list[list[float]] = []
+    signs, negative = True, False
+    for targets, weights in map(_counted, pieces()):
+        sums.append([float(weights.sum()), float(targets @ weights)])
+        signs, negative = signs and bool((np.abs(targets) == 1).all()), negative or bool((targets < 0).any())
+    total, first = (math.fsum(column) for column in zip(*sums, strict=True))
+    mean = first / total if total else 0.0
+    squares = math.fsum(float((targets - mean) ** 2 @ weights) for targets, weights in map(_counted, pieces()))
+    return TargetFacts(signs and negative, math.sqrt(squares / total) if total else 0.0)
+
+
+def _counted(piece: Piece) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Targets and weights in float64, those of positive weight."""
+    targets = piece.targets.astype(np.float64)
+    if piece.weights is None:
+        return targets, np.ones(targets.size)
+    seen = piece.weights > 0
+    return targets[seen], piece.weights[seen].astype(np.float64)

@@ -51,7 +51,7 @@ class Iterates:
             "link": "identity" if loss is None else loss.link,
             "offsets": self.offsets,
             "loss": loss,
-            "seen": None if observations is None else Seen(observations.indptr, observations.indices),
+            "seen": Seen.of(observations),
             **extras,
         }
         if "scale" not in about:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import SettingError
-from ..engines import Threads
+from ..engines import Engine
 from ..model import LearnedSide, LowRankModel
 from ..model.sides import Side
 from ..objectives import Objective, Problem
@@ -51,7 +51,7 @@ def laid_out(part: Array, place: Array, fill: Array | float, dtype: Any) -> Arra
     return found
 
 
-def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: Threads, dtype: Any) -> Side:
+def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: Engine, dtype: Any) -> Side:
     """A side where the model left it; new rows are zero, with the variance they have before they are seen."""
     means = laid_out(learned.means, place, 0.0, dtype)
     variances = laid_out(learned.variances, place, 1.0 / learned.precisions if uncertain else 0.0, dtype)
