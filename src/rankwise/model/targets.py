@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ..losses.links import response
-from ..observations import Observations
+from ..observations import Entries, Observations
 
 Array = NDArray[Any]
 MOST = 32  # different targets, for them to be a grid
@@ -54,17 +54,18 @@ class Targets:
     col_shifts: Array
 
     @classmethod
-    def of(cls, model: Any, observations: Observations) -> "Targets":
+    def of(cls, model: Any, entries: Observations | Entries) -> "Targets":
         """Scale of the entries that `model` was learned from; O(rank n_observed), at most a million of them."""
+        observations = entries if isinstance(entries, Observations) else entries.sample(ENTRIES)
         weights = np.ones(observations.n_observed) if observations.weights is None else observations.weights
-        entries = np.flatnonzero(weights > 0)
-        targets, weights = observations.targets[entries], weights[entries].astype(np.float64)
+        seen = np.flatnonzero(weights > 0)
+        targets, weights = observations.targets[seen], weights[seen].astype(np.float64)
         low, high = (_plain(end) for end in (targets.min(), targets.max())) if targets.size else (0.0, 0.0)
         step = float(np.array_equal(targets, np.rint(targets)))
         grid = grid_of(targets)
         shares = np.array([weights[targets == value].sum() for value in grid]) / max(weights.sum(), 1e-300)
         most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
-        sample = Sample.of(model, observations, entries[:: -(-entries.size // most) or 1])
+        sample = Sample.of(model, observations, seen[:: -(-seen.size // most) or 1])
         if model.link != "identity" or not grid.size:
             noise = sample.noise_variance if model.link == "identity" else 0.0
             rows, cols = (np.zeros((size, 0)) for size in model.shape)
