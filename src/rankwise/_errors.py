@@ -13,6 +13,10 @@ class DataTypeError(DataError, TypeError):
     """Something that is no number stands where a number belongs."""
 
 
+class ShardFileError(DataError):
+    """A file or folder of shards is damaged, foreign, or cannot be written."""
+
+
 class LossError(RankwiseError, ValueError):
     """A loss is not what it declares, or lacks what a solver needs."""
 

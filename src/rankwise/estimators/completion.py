@@ -8,7 +8,7 @@ from ..losses import Loss
 from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import choose_ridge
-from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
+from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get, need_in_memory
 from .base import LowRankEstimator, loss_for
 from .matrices import MatrixEstimator
 
@@ -113,6 +113,7 @@ class Completion(LowRankEstimator):
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
             return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
+            observations = need_in_memory(observations, 'ridge="auto"')
             per_row = observations.n_observed / observations.shape[0]
             self.path_ = choose_ridge(
                 observations,

@@ -13,7 +13,7 @@ from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1, need_positive
+from .needs import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
@@ -71,7 +71,7 @@ class ADMM(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """X = 0, all of the observed matrix in the error."""
-        observations = need_l1(objective, "ADMM").observations
+        observations = need_in_memory(need_l1(objective, "ADMM").observations, "ADMM")
         size = 8.0 * DENSE_COPIES * objective.shape[0] * objective.shape[1]
         refuse_if_too_large(size, "ADMM", "dense matrices", 'use method="glrl-nonsmooth"', self.memory_limit)
         objective.reset()

@@ -17,7 +17,7 @@ from .altmin import unit_terms
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1, need_positive
+from .needs import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
@@ -76,7 +76,7 @@ class Wiberg(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """U from the leading singular vectors of the observed matrix, V optimal for it."""
-        observations = need_l1(objective, "Wiberg").observations
+        observations = need_in_memory(need_l1(objective, "Wiberg").observations, "Wiberg")
         rank = min(rank, *observations.shape)
         self._refuse_if_hopeless(observations, rank)
         objective.reset()
