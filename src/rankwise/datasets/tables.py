@@ -17,7 +17,7 @@ from .styles import Reading
 from .text import AnyPath, opened, readable
 
 Array = NDArray[Any]
-MAGIC = {b"PAR1": "parquet", b"%%Matr": "matrix market"}
+MAGIC = {b"PAR1": "parquet", b"%%Matr": "Matrix Market"}
 OTHER = {  # what people have been known to give instead
     b"PK\x03\x04": "a zip archive, an Excel file or a model; save the table as CSV",
     b"\x1f\x8b": "packed with gzip; give it a name that ends in .gz",
@@ -98,17 +98,21 @@ def read_table(path: AnyPath, how: Reading | None = None) -> Table:
     whole numbers. Labels are whole numbers if all of them are written as such, without leading zeros; else text.
     """
     how, where = how or Reading(), os.fspath(path)
-    with readable(path), opened(path) as stream:
+    readers = {"parquet": read_parquet, "Matrix Market": read_matrix_market, "text": read_text}
+    return Table(where, *readers[kind_of(where)](where, how))
+
+
+def kind_of(where: str) -> str:
+    """What a file is by its first bytes or its name: "parquet", "Matrix Market" or "text"."""
+    with readable(where), opened(where) as stream:
         start: bytes = stream.read(8)
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
     other = next((words for magic, words in OTHER.items() if start.startswith(magic)), None)
     if other is not None:
         raise DataError(f"{where} is {other}.")
-    if kind == "parquet" or where.endswith(".parquet"):
-        return Table(where, *read_parquet(where, how))
-    if kind == "matrix market" or where.endswith((".mtx", ".mtx.gz")):
-        return Table(where, *read_matrix_market(where, how))
-    return Table(where, *read_text(where, how))
+    if kind is None and where.endswith(".parquet"):
+        return "parquet"
+    return kind or ("Matrix Market" if where.endswith((".mtx", ".mtx.gz")) else "text")
 
 
 def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observations:

@@ -135,7 +135,9 @@ class LowRankEstimator(Serving, BaseEstimator):
         model = self._fitted()
         if X is None and "observations_" not in self.__dict__:
             raise SettingError("The entries of the fit are not kept in a pickle; give them as `residuals(n, X=...)`.")
-        return model.residuals(need_in_memory(self.observations_, "residuals") if X is None else X, n)
+        return model.residuals(
+            need_in_memory(self.observations_, "`residuals`", "give some of them as `X`") if X is None else X, n
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the observed entries."""
@@ -203,7 +205,7 @@ class LowRankEstimator(Serving, BaseEstimator):
             return self.rank
         if self.rank != "auto":
             raise SettingError(f"`rank` must be an integer of at least 1 or 'auto', got {self.rank!r}.")
-        observations = need_in_memory(observations, 'rank="auto"')
+        observations = need_in_memory(observations, 'rank="auto"', "give `rank` as a number")
         longest = min(LONGEST, *observations.shape)
         loss = losses.get(loss)
         choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)

@@ -26,7 +26,9 @@ def set_aside(observations: Observations, share: Any, seed: int) -> tuple[Observ
     if not is_number(share) or not 0 <= share < 1:
         raise SettingError(f"`calibration` must be a share of the entries from 0 to below 1, got {share!r}.")
     return (
-        split_entries(need_in_memory(observations, "calibration"), float(share), seed)
+        split_entries(
+            need_in_memory(observations, "`calibration`", "give held-out ones to `calibrate`"), float(share), seed
+        )
         if share
         else (observations, None)
     )

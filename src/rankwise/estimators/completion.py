@@ -113,7 +113,7 @@ class Completion(LowRankEstimator):
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
             return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
-            observations = need_in_memory(observations, 'ridge="auto"')
+            observations = need_in_memory(observations, 'ridge="auto"', "give `ridge` as a number")
             per_row = observations.n_observed / observations.shape[0]
             self.path_ = choose_ridge(
                 observations,

@@ -16,6 +16,7 @@ from .memory import refuse_if_too_large
 from .needs import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
+INSTEAD = 'use method="glrl-nonsmooth"'
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
 
@@ -71,9 +72,9 @@ class ADMM(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """X = 0, all of the observed matrix in the error."""
-        observations = need_in_memory(need_l1(objective, "ADMM").observations, "ADMM")
+        observations = need_in_memory(need_l1(objective, "ADMM").observations, "ADMM", INSTEAD)
         size = 8.0 * DENSE_COPIES * objective.shape[0] * objective.shape[1]
-        refuse_if_too_large(size, "ADMM", "dense matrices", 'use method="glrl-nonsmooth"', self.memory_limit)
+        refuse_if_too_large(size, "ADMM", "dense matrices", INSTEAD, self.memory_limit)
         objective.reset()
         observed, weights = np.zeros(objective.shape), np.zeros(objective.shape)
         observed[observations.rows, observations.cols] = observations.targets

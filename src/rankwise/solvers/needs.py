@@ -56,8 +56,10 @@ def need_positive(name: str, given: Any, optional: bool = False) -> None:
         raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
 
 
-def need_in_memory(entries: Any, what: str) -> Observations:
+def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
     """The entries themselves, if they are in memory."""
     if not isinstance(entries, Observations):
-        raise SettingError(f"{what} needs the entries in memory, and these are in a {type(entries).__name__}.")
+        raise SettingError(
+            f"{what} needs the entries in memory, and these are in a {type(entries).__name__}: {instead}."
+        )
     return entries
