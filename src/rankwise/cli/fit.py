@@ -14,7 +14,7 @@ from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
-from ..observations import Observations
+from ..observations import Observations, is_shard_folder
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
@@ -106,6 +106,8 @@ def run(settings: Settings) -> None:
 
 def _entries(settings: Settings) -> Observations | ShardFolder:
     """The entries of the file, or of the folder of shards."""
+    if settings.file.is_dir() and not is_shard_folder(settings.file):
+        raise DataError(f"{settings.file} is a folder; name a file in it, or one that `rankwise shards` has made.")
     if settings.file.is_dir():
         return ShardFolder(settings.file, memory_limit=settings.memory_limit)
     if settings.memory_limit is not None:

@@ -1,4 +1,4 @@
-"""Shards that stay on disk: mapped for one verb, and let go."""
+"""Shards that stay on disk: mapped when a verb needs them."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._errors import SettingError, ShardFileError
 from ..losses import Loss
-from ..observations import StoredEntries
+from ..observations import Piece, StoredEntries
 from .buffers import Buffers
 from .over import check_targets
 from .shard import Shard
@@ -37,7 +37,8 @@ class ShardFolder(StoredEntries):
         Made by `write_shards` or ``rankwise shards``.
     memory_limit : int or str, optional
         Bytes, or text such as "1 GB", that shards and sums may take at a time, the factors of the model and the
-        system's page cache apart. Fewer threads are used if they would take more.
+        system's page cache apart. Fewer threads are used if they would take more. Without a limit, shards stay mapped
+        once they are, which saves time and leaves it to the system which of their pages it keeps.
     scratch : path, optional
         Folder for the file without a name; by default that of the shards.
     """
@@ -63,7 +64,7 @@ class ShardFolder(StoredEntries):
         """Threads over the mapped shards; refuses targets that the loss or the number type cannot take."""
         for piece in self.pieces():
             check_targets(piece.targets, loss, dtype)
-        scratch = Scratch(self.scratch, self.sizes, dtype)
+        scratch = Scratch(self.scratch, self.sizes, dtype, keep=self.memory_limit is None)
         shards: Any = [StoredShard(self, k, loss, scratch) for k in range(len(self.sizes))]
         return Threads(shards, self._jobs(dtype, n_jobs))
 
@@ -87,21 +88,27 @@ class ShardFolder(StoredEntries):
 class Scratch:
     """Room on disk for what shards know beside their entries, in a file that has no name."""
 
-    def __init__(self, folder: Path, sizes: list[int], dtype: np.dtype[Any]) -> None:
-        self.folder, self.dtype, self.sizes = folder, dtype, sizes
+    def __init__(self, folder: Path, sizes: list[int], dtype: np.dtype[Any], keep: bool) -> None:
+        self.folder, self.dtype, self.sizes, self.keep = folder, dtype, sizes, keep
         page = mmap.ALLOCATIONGRANULARITY
         self._rooms = [size * dtype.itemsize + -size * dtype.itemsize % page for size in sizes]
         self._starts = np.concatenate(([0], np.cumsum(self._rooms))).tolist()
         self._files: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._kept: dict[tuple[str, int], Array] = {}
 
     def room(self, name: str, k: int) -> Array:
         """The array of that name of shard k; zeros at first."""
+        if (name, k) in self._kept:
+            return self._kept[name, k]
         with self._lock:
             if name not in self._files:
                 self._files[name] = self._made()
         mapped = mmap.mmap(self._files[name].fileno(), self._rooms[k], offset=self._starts[k])
-        return np.frombuffer(mapped, self.dtype, self.sizes[k])
+        found = np.frombuffer(mapped, self.dtype, self.sizes[k])
+        if self.keep:
+            self._kept[name, k] = found
+        return found
 
     def _made(self) -> Any:
         """A new file with all of its blocks, as a full disk would end the process later on."""
@@ -118,16 +125,20 @@ class Scratch:
 
 
 class StoredShard:
-    """A shard that is mapped for the time of a verb; what it knows beside its entries is in the scratch file."""
+    """A shard that is mapped when a verb needs it; what it knows beside its entries is in the scratch file."""
 
     def __init__(self, entries: StoredEntries, k: int, loss: Loss, scratch: Scratch) -> None:
         self.entries, self.k, self.loss, self.scratch = entries, k, loss, scratch
         self.buffers = Buffers()
         self.step, self.shifted = 0, False
+        self._piece: Piece | None = None
 
     def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
         """What this shard says to a verb."""
-        shard = Shard(self.entries.piece(self.k), self.loss, self.scratch.dtype, lambda name: self._room(name))
+        piece = self._piece or self.entries.piece(self.k)
+        if self.scratch.keep:
+            self._piece = piece
+        shard = Shard(piece, self.loss, self.scratch.dtype, self._room)
         shard.buffers, shard.step = self.buffers, self.step
         if self.shifted:
             shard.base = self._room("base")

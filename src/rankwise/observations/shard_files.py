@@ -4,6 +4,8 @@ import json
 import mmap
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +49,8 @@ def write_shard(path: Path, piece: Piece) -> None:
         os.fsync(file.fileno())
 
 
-def map_shard(path: Path, check: bool = True) -> Piece:
-    """The arrays of a shard file, mapped: what is not looked at is not read.
+class ShardFile:
+    """A shard file whose header has been read; its arrays are mapped on demand, and what nobody looks at is not read.
 
     Parameters
     ----------
@@ -57,24 +59,48 @@ def map_shard(path: Path, check: bool = True) -> Piece:
         Whether to read all of it once and see that the checksum holds, that the entries are a pattern of rows and
         columns that exist, and that all numbers are finite. Sizes are always checked.
     """
-    try:
-        with open(path, "rb") as file:
+
+    def __init__(self, path: Path, check: bool = True) -> None:
+        self.path = path
+        with _opened(path) as file:
             about = _header(file.read(HEADER))
-            if about is None or os.fstat(file.fileno()).st_size != _length(about):
-                raise ShardFileError(f"{path} is not a shard file, or it is damaged; write the shards again.")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if about is None:
+            raise ShardFileError(f"{path} is not a shard file, or it is damaged; write the shards again.")
+        self.start, self.n_cols = about["start"], about["n_cols"]
+        self._arrays, self._length = [], HEADER
+        for kind, size in _layout(about):
+            self._arrays.append((np.dtype(kind), size, self._length))
+            self._length += _room(kind, size)
+        if check:
+            piece = self.map()
+            arrays: list[Array] = [part for part in piece[2:] if part is not None]
+            _check(piece, about.pop("crc") == _checksum(about, arrays), path)
+
+    def map(self) -> Piece:
+        """The arrays, as long as somebody holds them."""
+        with _opened(self.path) as file:
+            if os.fstat(file.fileno()).st_size != self._length:
+                raise ShardFileError(f"{self.path} is damaged: it has another length than it says; write it again.")
+            mapped = mmap.mmap(file.fileno(), self._length, access=mmap.ACCESS_READ)
+        indptr, indices, targets, *weights = (np.frombuffer(mapped, *array) for array in self._arrays)
+        return Piece(self.start, self.n_cols, indptr, indices, targets, weights[0] if weights else None)
+
+
+def map_shard(path: Path, check: bool = True) -> Piece:
+    """The arrays of a shard file, mapped; see `ShardFile`."""
+    return ShardFile(path, check).map()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file; what is wrong with it in a sentence."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            yield file
     except FileNotFoundError:
         raise ShardFileError(f"There is no shard file at {path}.") from None
-    except (OSError, ValueError) as error:
-        raise ShardFileError(f"{path} cannot be read ({error}).") from None
-    parts, at = [], HEADER
-    for kind, size in _layout(about):
-        parts.append(np.frombuffer(mapped, kind, size, at))
-        at += _room(kind, size)
-    piece = Piece(about["start"], about["n_cols"], parts[0], parts[1], parts[2], parts[3] if len(parts) > 3 else None)
-    if check:
-        _check(piece, about.pop("crc") == _checksum(about, parts), path)
-    return piece
+    except OSError as error:
+        raise ShardFileError(f"{path} cannot be read ({error.strerror or error}).") from None
 
 
 def _checksum(about: dict[str, Any], arrays: list[Array]) -> int:
@@ -109,10 +135,6 @@ def _layout(about: dict[str, Any]) -> list[tuple[str, int]]:
 def _room(kind: str, size: int) -> int:
     n_bytes = np.dtype(kind).itemsize * size
     return n_bytes + -n_bytes % ALIGNED
-
-
-def _length(about: dict[str, Any]) -> int:
-    return HEADER + sum(_room(*array) for array in _layout(about))
 
 
 def _check(piece: Piece, sound: bool, path: Path) -> None:

@@ -13,7 +13,7 @@ from .._errors import ShardFileError
 from .build import rows_of
 from .labels import as_labels
 from .observed import Observations
-from .shard_files import map_shard
+from .shard_files import ShardFile
 from .sharding import ABOUT, FORMAT, LABELS, SHARD, VERSION, write_shards
 from .shards import Piece, TargetFacts, target_facts
 
@@ -45,7 +45,7 @@ class StoredEntries:
         self.weights = True if about["weighted"] else None
         self.total_weight, self.heaviest = float(about["total_weight"]), float(about["heaviest"])
         self._cuts = np.array(about["cuts"], np.int64)
-        self._sound: set[int] = set()  # shards that have been looked through
+        self._files: dict[int, ShardFile] = {}  # shards that have been looked through
         self.row_labels, self.col_labels = (
             _read_labels(self.folder / name, size, which)
             for name, size, which in zip(LABELS, self.shape, ("row", "column"), strict=True)
@@ -62,12 +62,14 @@ class StoredEntries:
 
     def piece(self, k: int) -> Piece:
         """What shard k holds, mapped; looked through when it is first asked for."""
-        path = self.folder / SHARD.format(k)
-        piece = map_shard(path, check=k not in self._sound)
+        if k in self._files:
+            return self._files[k].map()
+        file = ShardFile(self.folder / SHARD.format(k))
+        piece = file.map()
         wanted = int(self._cuts[k]), int(self._cuts[k + 1]), self.shape[1], self.sizes[k], self.weights is None
         if wanted != (piece.start, piece.stop, piece.n_cols, piece.indices.size, piece.weights is None):
-            raise ShardFileError(f"{path} belongs to another folder of shards; write them again.")
-        self._sound.add(k)
+            raise ShardFileError(f"{file.path} belongs to another folder of shards; write them again.")
+        self._files[k] = file
         return piece
 
     def pieces(self) -> Iterator[Piece]:
