@@ -31,21 +31,22 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     k = min(start.shape[1], *operator.shape)
     V = start[:, :k]
     for _ in range(n_iter):
-        V = orthonormal(gram(operator, V)[1])
+        V = orthonormal(gram(operator, V)[1], n_passes=1)
+    V = orthonormal(V, n_passes=1)  # what the last pass has lost
     Z = operator.matmat(V)
     U = orthonormal(Z)
     left, s, right = np.linalg.svd(U.T @ Z)
     return U @ left, s, V @ right.T, (2 * n_iter + 1) * k
 
 
-def orthonormal(A: Array) -> Array:
+def orthonormal(A: Array, n_passes: int = 2) -> Array:
     """Orthonormal columns with the span of A's, as many as A has.
 
-    By the inner products of the columns, twice since they hold only half the digits; nearly dependent columns get
-    LAPACK's QR factorisation, which takes five to ten times as long.
+    By the inner products of the columns, twice since they hold only half the digits, or once where that will do;
+    nearly dependent columns get LAPACK's QR factorisation, which takes five to ten times as long.
     """
     A = A / (float(np.abs(A).max(initial=0.0)) or 1.0)
-    for _ in range(2):
+    for _ in range(n_passes):
         squares, vectors = np.linalg.eigh(A.T @ A)
         if not squares[0] > 1e-12 * squares[-1]:
             return np.linalg.qr(A)[0]
