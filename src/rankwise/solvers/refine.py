@@ -32,6 +32,12 @@ class NoRefinement:
     """Keep every coefficient as it was set: the paper's "GLRL w/o coef upd".
 
     This and the others take the share `shrinkage` of their step, as in boosting; the paper takes all of it.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.NoRefinement(shrinkage=0.5)).refine
+    NoRefinement(shrinkage=0.5)
     """
 
     shrinkage: float = 1.0
@@ -55,6 +61,12 @@ class Economic:
 
     Exact under the square loss (economic R1MP); otherwise at most `max_iter` L-BFGS iterations, started from Line 4's
     point so that Proposition 1 holds. Costs O(n_observed) per evaluation, whatever the rank.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.Economic(max_iter=10)).refine
+    Economic(max_iter=10, shrinkage=1.0)
     """
 
     max_iter: int = 5
@@ -89,6 +101,12 @@ class Coefficients:
     Exact under the square loss, where it is R1MP; otherwise at most `max_iter` L-BFGS iterations, started from
     Line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation. The paper needs "fewer than
     five" iterations; one comes closest to its held-out accuracy, and more overfit (benchmarks/bench_lbfgs.py).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.Coefficients(max_iter=5)).refine
+    Coefficients(max_iter=5, shrinkage=1.0)
     """
 
     max_iter: int = 1
