@@ -50,7 +50,7 @@ def overview() -> None:
     figure.savefig("overview.png", dpi=72)
     error = np.sqrt(np.mean((model.reconstruct() - truth) ** 2))
     print(
-        f"overview: rank {model.model_.rank}, error {error:.3f}; deviation of the truth {truth.std():.3f}, of the noise 0.3"
+        f"overview: rank {model.model_.rank}, error {error:.3f}, where the noise is 0.3 and the truth {truth.std():.3f}"
     )
 
 

@@ -57,7 +57,7 @@ class NoRefinement:
 
 @dataclass(frozen=True)
 class Economic:
-    """Refit two numbers, Eq. 6: a factor for all that was there, and the new term's weight (EGLRL).
+    """Refit two numbers, Eq. 7: a factor for all that was there, and the new term's weight (EGLRL).
 
     Exact under the square loss (economic R1MP); otherwise at most `max_iter` L-BFGS iterations, started from Line 4's
     point so that Proposition 1 holds. Costs O(n_observed) per evaluation, whatever the rank.
@@ -96,7 +96,7 @@ class Economic:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Refit the coefficients of all terms, Eq. 5 (GLRL).
+    """Refit the coefficients of all terms, Eq. 6 (GLRL).
 
     Exact under the square loss, where it is R1MP; otherwise at most `max_iter` L-BFGS iterations, started from
     Line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation. The paper needs "fewer than
