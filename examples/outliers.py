@@ -17,22 +17,26 @@ rng = np.random.default_rng(0)
 ruined = rng.random(clean.shape) < 0.1
 dirty = np.where(ruined, rng.choice([0.0, 16.0], clean.shape), clean)
 
-# 3. Learn all images together, twice: the square loss runs after outliers, the l1 loss does not.
-square = rw.MatrixCompletion("square", rank=20).fit(dirty)
-robust = rw.MatrixCompletion("l1", rank=20).fit(dirty)
+# 3. Learn all images together. The square loss runs after outliers; the l1 loss does not.
+estimators = {
+    "square loss": rw.MatrixCompletion("square", rank=20),
+    "l1 loss": rw.MatrixCompletion("l1", rank=20),
+    "pursuit, l1 loss": rw.RobustFactorization("l1", rank=20, offsets="columns"),
+    "pursuit, Huber's loss": rw.RobustFactorization("huber", rank=20, offsets="columns"),
+}
 
 # 4. Put the images together again, within the range of pixels. How far from the truth are the ruined pixels now?
 images = {"clean": clean, "as given": dirty}
-images["square loss"] = np.clip(square.reconstruct(), 0, 16)
-images["l1 loss"] = np.clip(robust.reconstruct(), 0, 16)
+for name, estimator in estimators.items():
+    images[name] = np.clip(estimator.fit(dirty).reconstruct(), 0, 16)
 for name, found in images.items():
     print(f"{name}: the ruined pixels are off by {np.abs(found - clean)[ruined].mean():.2f} of 16")
 
 # 5. Which pixels were ruined? Those that the model finds most unlikely.
-worst = robust.residuals(2000)
+worst = estimators["l1 loss"].residuals(2000)
 print(f"{ruined[worst.rows, worst.cols].mean():.1%} of the 2,000 largest residuals are ruined pixels")
 
-figure, axes = plt.subplots(4, 10, figsize=(9, 4.2), layout="constrained")
+figure, axes = plt.subplots(6, 10, figsize=(9, 5.6), layout="constrained")
 for row, (name, found) in zip(axes, images.items(), strict=True):
     for axis, pixels in zip(row, found[:10], strict=True):
         axis.imshow(pixels.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
