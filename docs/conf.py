@@ -51,6 +51,7 @@ html_css_files = ["wide.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}
+smartquotes = False  # "bayes" is to be copied as it stands
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 

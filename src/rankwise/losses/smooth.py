@@ -16,7 +16,7 @@ from .base import Loss, SignLoss
 
 @dataclass(frozen=True)
 class Square(Loss):
-    """``(x - o)**2 / 2``; the half makes it 1-Lipschitz smooth, as Theorem 3 needs (Eq. 2 of the paper lacks it).
+    """``(x - o)**2 / 2``; the half makes it 1-Lipschitz smooth, as Theorem 3 needs (equation 2 of the paper lacks it).
 
     Examples
     --------
