@@ -1,5 +1,6 @@
 """The documentation site: ``make docs`` builds it, without a network and with warnings as errors."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ myst_links_external_new_tab = False
 default_role = "py:obj"
 nitpick_ignore_regex = [("py:obj", ".*")]
 autosummary_generate = True
+shutil.rmtree(ROOT / "docs/api/generated", ignore_errors=True)  # else names that are gone would leave their pages
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": False}

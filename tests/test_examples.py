@@ -40,6 +40,12 @@ def run(name):
     return found
 
 
+def numbers_of(page, pattern):
+    """Numbers that a page quotes from an example."""
+    quoted = re.search(pattern, (ROOT / "docs" / page).read_text(encoding="utf-8"), re.S)
+    return [float(number.strip("*")) for number in quoted.groups()]
+
+
 def movies(found):
     assert found["errors"][-1] < found["errors"][0]
     assert (found["low"] <= found["stars"]).all() and (found["stars"] <= np.maximum(found["high"], 5)).all()
@@ -55,6 +61,9 @@ def trust(found):
 def outliers(found):
     error = {name: np.abs(image - found["clean"])[found["ruined"]].mean() for name, image in found["images"].items()}
     assert error["l1 loss"] < 0.8 * error["square loss"] < error["as given"]
+    assert error["pursuit, Huber's loss"] < error["square loss"] < error["pursuit, l1 loss"]
+    said = numbers_of("robust.md", r"Off by (\S+) of 16 .* off by (\S+) after the square loss and by (\S+) after")
+    np.testing.assert_allclose(said, [error[name] for name in ("as given", "square loss", "l1 loss")], atol=0.1)
     assert found["ruined"][found["worst"].rows, found["worst"].cols].mean() > 0.99
 
 
@@ -77,6 +86,10 @@ def own_loss(found):
 
 
 def multilabel(found):
+    rows = r"\| low rank, logistic \| (\S+) \| (\S+) \| (\S+) \|\n\| low rank, hinge \| (\S+) \| (\S+) \| (\S+) \|"
+    np.testing.assert_allclose(
+        numbers_of("multilabel.md", rows), np.concatenate(list(found["means"].values())[:2]), atol=0.02
+    )
     micro, _, hamming = np.transpose(list(found["means"].values()))  # logistic, hinge, regressions, no topic
     assert micro[1] > micro[2] > micro[3]
     assert hamming[0] < hamming[2] and hamming[1] < hamming[2]
