@@ -30,7 +30,7 @@ OTHER = {  # what people have been known to give instead
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Entries of a file, in its order.
+    r"""Entries of a file, in its order.
 
     Attributes
     ----------
@@ -41,6 +41,17 @@ class Table:
         What was guessed, and what was left out.
     line_of : callable int -> str
         Where in the file an entry stands, in words.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.csv")
+    ...     _ = path.write_text("user,film,stars\nann,Alien,5\nbob,Babe,4\n")
+    ...     table = rw.datasets.read_table(path)
+    ...     print(table.rows.names, table.line_of(1))
+    ['ann' 'bob'] line 3
     """
 
     path: str
@@ -91,11 +102,22 @@ class Table:
 
 
 def read_table(path: AnyPath, how: Reading | None = None) -> Table:
-    """Read a file of entries; what is not said in `how` is guessed, and told in the table's notes.
+    r"""Read a file of entries; what is not said in `how` is guessed, and told in the table's notes.
 
     Text may be separated by commas, tabs, semicolons, bars, ``::`` or blanks, with or without a header, plain or packed
     (.gz, .bz2, .xz, or inside a zip archive). Parquet needs the extra ``io``. Text is read fastest where the labels are
     whole numbers. Labels are whole numbers if all of them are written as such, without leading zeros; else text.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.tsv")
+    ...     _ = path.write_text("ann\tAlien\t5\nbob\tBabe\t4\n")
+    ...     table = rw.datasets.read_table(path)
+    >>> print(table.size, table.values)
+    2 [5. 4.]
     """
     how, where = how or Reading(), os.fspath(path)
     readers = {"parquet": read_parquet, "Matrix Market": read_matrix_market, "text": read_text}
@@ -116,7 +138,7 @@ def kind_of(where: str) -> str:
 
 
 def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observations:
-    """Observed entries of a person's file, labelled as in the file.
+    r"""Observed entries of a person's file, labelled as in the file.
 
     Parameters
     ----------
@@ -126,5 +148,16 @@ def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observ
         What to do with a pair that comes more than once.
     **how
         Fields of `Reading`: row, col, value, weight, separator, header, encoding, skip_bad_lines.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.csv")
+    ...     _ = path.write_text("user,film,stars\nann,Alien,5\nbob,Babe,4\n")
+    ...     seen = rw.datasets.read_file(path)
+    >>> print(seen.row_labels, seen.col_labels, seen.targets)
+    ['ann' 'bob'] ['Alien' 'Babe'] [5. 4.]
     """
     return read_table(path, Reading(**how)).observations(duplicates)

@@ -232,4 +232,23 @@ class MatrixCompletion(MatrixEstimator, Completion):
         Number of steps.
     feature_names_in_ : ndarray
         Names of the columns, if `fit` got a data frame that is the matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> nan = np.nan
+    >>> X = np.array([[1, 2, 3, nan], [2, 4, nan, 8], [3, nan, 9, 12], [nan, 8, 12, 16.0]])  # one times table
+    >>> model = rw.MatrixCompletion("square", rank=1, refine="factors", ridge=0.01, offsets="none").fit(X)
+    >>> model.predict_entries([0, 3], [3, 0]).round(1)
+    array([4., 4.])
+
+    Labels come from data frames, and recommendations are labels, too:
+
+    >>> import pandas as pd
+    >>> stars = pd.DataFrame({"who": list("aabbcc"), "film": list("xyxzyz"), "stars": [5, 1, 4, 5, 2, 4]})
+    >>> model = rw.MatrixCompletion(rank=1).fit(stars, row="who", col="film", value="stars")
+    >>> films, scores = model.recommend("a", 1)
+    >>> print(films)
+    ['z']
     """

@@ -50,6 +50,16 @@ class Observations:
         Weight of each entry's loss; None means one for all.
     row_labels, col_labels : ndarray or None
         What the rows and columns are called; None means their numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 0, 2], [1, 3, 0], [5.0, 3.0, 4.0], shape=(3, 4))
+    >>> seen.n_observed, seen.shape
+    (3, (3, 4))
+    >>> rw.Observations.from_dense([[1.0, np.nan], [np.nan, 2.0]]).targets
+    array([1., 2.])
     """
 
     def __init__(

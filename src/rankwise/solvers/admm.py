@@ -53,6 +53,14 @@ class ADMM(Solver):
         0.3 % above the minimum, at 1.01 below 0.05 %, in three times the steps.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.corrupted(20, 15, rank=1, density=0.8).observations
+    >>> result = rw.solve(rw.Problem(seen, "l1"), rw.solvers.ADMM(nuclear_weight=3.0), rank=15)
+    >>> print(result.model.rank)  # it follows from the weight
+    2
     """
 
     nuclear_weight: float | None = None

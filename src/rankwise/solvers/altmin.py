@@ -36,6 +36,13 @@ class AltMin(Solver):
 
     Starts from the leading triplets of the negative gradient at zero, scaled to the minimum of f along them; the
     papers do not say where they start.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.AltMin(), rank=2).model.rank)
+    2
     """
 
     max_iter: int | None = 500

@@ -74,6 +74,14 @@ class AISImpute(Solver):
         The weight falls from the largest useful one to the wanted one by this factor a step; 0 starts at the end.
     n_power : int, default=3
         Block power iterations per step.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> result = rw.solve(rw.Problem(seen, "square"), rw.solvers.AISImpute(nuclear_weight=5.0), rank=10)
+    >>> print(result.model.rank)  # it follows from the weight
+    2
     """
 
     nuclear_weight: float | None = None
@@ -175,7 +183,14 @@ class AISImpute(Solver):
 
 
 def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
-    """Plain soft-impute (Mazumder et al., 2010): no momentum."""
+    """Plain soft-impute (Mazumder et al., 2010): no momentum.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.soft_impute(nuclear_weight=5.0).accelerate
+    False
+    """
     return AISImpute(nuclear_weight, accelerate=False, continuation=0.0)
 
 

@@ -61,6 +61,14 @@ class Wiberg(Solver):
         would take more than an hour are refused.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.corrupted(8, 6, rank=1, density=0.9).observations
+    >>> result = rw.solve(rw.Problem(seen, "l1"), rw.solvers.Wiberg(), rank=1, max_iter=5)
+    >>> print(result.history[-1].value <= result.history.initial_value)
+    True
     """
 
     radius: float = 1.0

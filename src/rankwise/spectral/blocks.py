@@ -26,6 +26,16 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     U, s, V : ndarray of shapes (n_rows, k), (k,), (n_cols, k)
         Orthonormal columns, values in falling order.
     n_products : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> start = rw.spectral.widen(np.zeros((3, 0)), 2, np.random.default_rng(0))
+    >>> operator = rw.spectral.LowRank(np.array([3.0, 1.0]), np.eye(3)[:, :2], np.eye(3)[:, :2])
+    >>> U, sigmas, V, n_products = rw.spectral.block_svd(operator, start)
+    >>> print(sigmas.round(2))
+    [3. 1.]
     """
     operator = as_operator(operator)
     k = min(start.shape[1], *operator.shape)
@@ -55,5 +65,13 @@ def orthonormal(A: Array, n_passes: int = 2) -> Array:
 
 
 def widen(V: Array, k: int, rng: np.random.Generator) -> Array:
-    """`V` with random columns added until it has k."""
+    """`V` with random columns added until it has k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> rw.spectral.widen(np.eye(4)[:, :1], 3, np.random.default_rng(0)).shape
+    (4, 3)
+    """
     return np.column_stack((V, rng.standard_normal((V.shape[0], max(0, k - V.shape[1])))))
