@@ -34,7 +34,17 @@ class DataTypeError(DataError, TypeError):
 
 
 class ShardFileError(DataError):
-    """A file or folder of shards is damaged, foreign, or cannot be written."""
+    """A file or folder of shards is damaged, foreign, or cannot be written.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> try:
+    ...     rw.ShardFolder("no-such-folder")
+    ... except rw.ShardFileError as error:
+    ...     print(str(error).partition(";")[0])
+    no-such-folder is not a folder of shards
+    """
 
 
 class LossError(RankwiseError, ValueError):

@@ -16,7 +16,7 @@ from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
 from ..observations import Observations, is_shard_folder
 from ..selection import Score, fitting_scores, split_entries
-from ..solvers import need_in_memory
+from ..solvers.needs import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of

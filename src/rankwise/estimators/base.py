@@ -18,7 +18,8 @@ from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, get, need_in_memory, solve
+from ..solvers import Result, fit_offsets, get, solve
+from ..solvers.needs import need_in_memory
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving
