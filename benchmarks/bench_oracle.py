@@ -1,11 +1,11 @@
 """Which way to the gradient's top pair? Decides `oracle` of the pursuits and `block` of Lanczos.
 
-Epinions and Slashdot, logistic loss, one tenth held out. After 0, 10 and 30 EGLRL steps: passes over the observations and
-milliseconds (medians of five), and the share of the top singular value (by ARPACK, to 1e-10) that is missed.
+Epinions and Slashdot, logistic loss, one tenth held out. After 0, 10 and 30 EGLRL steps: passes over the observations
+and milliseconds (medians of five), and the share of the top singular value (by ARPACK, to 1e-10) that is missed.
 `passes_to_30`: the fewest passes in which Lanczos finds as large a value as the paper's 30 power iterations (bar: a
-quarter, 7.6), mean over three starts. Then a whole EGLRL fit at rank 40 with each. Decided: 30 power iterations stay the
-default, as the paper has them; where time counts, Lanczos with one vector (a third of the passes, half the time); where
-a pass is dear, as from disk or on a cluster, a block of 8 (a fifth of the passes, but a pass costs more).
+quarter, 7.6), mean over three starts. Then a whole EGLRL fit at rank 40 with each. Decided: 30 power iterations stay
+the default, as the paper has them; where time counts, Lanczos with one vector (a third of the passes, half the time);
+where a pass is dear, as from disk or on a cluster, a block of 8 (a fifth of the passes, but a pass costs more).
 """
 
 from collections.abc import Iterator
