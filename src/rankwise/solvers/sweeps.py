@@ -290,7 +290,7 @@ class BayesSweeps(Sweeps):
     offsets : {"both", "none", "global", "rows", "columns"}, default="both"
     pattern_prior : bool, default=True
         Whether the columns in which a row has entries say something of its factors, and the other way round.
-    pattern_ridge : float, default=3
+    pattern_ridge : float, default=2
         Ridge of what the pattern says, in units of the rows' own precisions.
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
@@ -305,7 +305,7 @@ class BayesSweeps(Sweeps):
 
     uncertain: ClassVar[bool] = True
     pattern_prior: bool = True
-    pattern_ridge: float = 3.0
+    pattern_ridge: float = 2.0
     start_precision: float = 10.0
 
     def __post_init__(self) -> None:
