@@ -25,6 +25,10 @@ class ModelFileError(RankwiseError, ValueError):
     """A model file is damaged, foreign, or of a later format."""
 
 
+class CheckpointError(RankwiseError, ValueError):
+    """A checkpoint cannot be written, is damaged, or belongs to another fit."""
+
+
 class NotFittedError(RankwiseError, ValueError, AttributeError):
     """A fitted model was needed and `fit` has not run."""
 

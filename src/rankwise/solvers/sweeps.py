@@ -55,6 +55,18 @@ class State:
         """Each side with its other."""
         return (self.rows, self.cols), (self.cols, self.rows)
 
+    def is_sound(self, problem: Problem) -> bool:
+        """Whether the sides are of the problem's shape, and what is learned beside them is finite and positive."""
+        rank, numbers = self.rows.rank, np.array([self.constant, self.scale, self.bend, self.blur, self.spread])
+        sizes = zip((self.rows, self.cols), (problem.engine, problem.across), problem.shape, strict=True)
+        patterns = zip(self.patterns, self.sides, strict=True) if self.patterns else ()
+        return (
+            all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
+            and all(p.side is side and p.other is other and p.is_sound() for p, (side, other) in patterns)
+            and 0 <= rank <= self.rank <= min(problem.shape)
+            and bool(np.isfinite(numbers).all() and (numbers[1:3] > 0).all() and (numbers[3:] >= 0).all())
+        )
+
     def place(self, problem: Problem) -> None:
         """Move the problem to where the sides are."""
         offsets: Offsets | None = None
@@ -114,6 +126,11 @@ class Sweeps(Solver):
         self._improve(state, state.cols, state.rows, learned.uncertain)
         state.place(problem)
         return state
+
+    def accepts(self, objective: Problem, state: Any) -> bool:
+        """Whether the state is one of these sweeps on this problem."""
+        sound = isinstance(state, State) and state.loss is objective.loss and state.is_sound(objective)
+        return sound and (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
 
     def steps_from(self, start: LowRankModel, rank: int) -> int | None:
         """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
