@@ -22,7 +22,7 @@ from ..model.sides import Side
 from ..objectives import Ridged
 from ..objectives.journal import Added, Journal
 from ..objectives.snapshot import MultitaskSnapshot, RidgedSnapshot, Snapshot
-from . import altmin, nonsmooth, nuclear, sweeps
+from . import altmin, nonsmooth, nuclear, sweep_state
 from .history import Record
 from .pattern_prior import PatternPrior
 from .run import Kept, Run
@@ -39,7 +39,7 @@ CLASSES: dict[str, type[Any]] = {
     **{kind.__name__: kind for kind in (Kept, Record, Snapshot, RidgedSnapshot, MultitaskSnapshot, Journal, Added)},
     **{kind.__name__: kind for kind in (Offsets, Side, PatternPrior, nuclear.Iterate)},
     **{f"{module}.State": kind for module, kind in (("altmin", altmin.State), ("nonsmooth", nonsmooth.State))},
-    **{f"{module}.State": kind for module, kind in (("nuclear", nuclear.State), ("sweeps", sweeps.State))},
+    **{f"{module}.State": kind for module, kind in (("nuclear", nuclear.State), ("sweeps", sweep_state.State))},
 }
 NAME, PATTERN = "step-{:08d}.checkpoint", re.compile(r"step-(\d{8,})\.checkpoint")
 APART = 30.0  # seconds between two checkpoints unless the caller says how many steps
@@ -246,6 +246,13 @@ def opened(folder: Any, every: int | None, resume: bool) -> Checkpoints | None:
     if every is not None or resume is not False:
         raise SettingError("`checkpoint` must name the folder of the checkpoints to write or to `resume` from.")
     return None
+
+
+def check_folder(folder: Any, every: int | None, resume: bool) -> None:
+    """Raise what `opened` would raise, before any work."""
+    checkpoints = opened(folder, every, resume)
+    if checkpoints is not None:
+        checkpoints.close()
 
 
 def _inside(objective: Any) -> Any:
