@@ -105,41 +105,54 @@ def test_unfinished_ones_are_no_checkpoints_and_are_deleted(tmp_path):
     assert not unfinished.exists()
 
 
+TINY = Observations.from_coo([0, 1, 2, 2], [0, 1, 1, 0], [1.0, 2.0, -1.0, 0.5])
+
+
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """A small checkpoint, as bytes."""
-    folder = tmp_path_factory.mktemp("small")
-    tiny("none", folder)
-    return checkpoints(folder)[-1].read_bytes()
+def reader(tmp_path_factory):
+    """A small checkpoint as bytes, and what reads such bytes as the only checkpoint of the same fit."""
+    problem, solver, folder = Problem(TINY, Square()), GreedyPursuit("none", FEW), tmp_path_factory.mktemp("small")
+    solve(problem, solver, rank=1, checkpoint=folder)
+    first, last = checkpoints(folder)
+    first.unlink()
+    keeper = checkpoint.Checkpoints(folder, resume=True)
+    keeper.is_of(problem, solver, rank=1, random_state=0, held_out=None, start=None)
+
+    def read(content):
+        last.write_bytes(content)
+        return keeper.restored(problem, solver)
+
+    yield last.read_bytes(), read
+    keeper.close()
 
 
-def tiny(refine, folder, **options):
-    observations = Observations.from_coo([0, 1, 2, 2], [0, 1, 1, 0], [1.0, 2.0, -1.0, 0.5])
-    return solve(Problem(observations, Square()), GreedyPursuit(refine, FEW), rank=1, checkpoint=folder, **options)
-
-
-def resume_from(content, folder):
-    for path in checkpoints(folder):
-        path.unlink()
-    (folder / "step-00000001.checkpoint").write_bytes(content)
-    return tiny("none", folder, resume=True)
-
-
-def test_one_that_is_cut_anywhere_is_refused(small, tmp_path):
-    assert len(resume_from(small, tmp_path).history) == 1
-    for length in range(len(small)):
+def test_one_that_is_cut_anywhere_is_refused(reader):
+    whole, read = reader
+    assert len(read(whole).history) == 1
+    for length in range(len(whole)):
         with pytest.raises(CheckpointError, match="can be read"):
-            resume_from(small[:length], tmp_path)
+            read(whole[:length])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_one_with_any_bit_flipped_is_refused(small, tmp_path_factory, data):
-    found = bytearray(small)
+def test_one_with_any_bit_flipped_is_refused(reader, data):
+    whole, read = reader
+    found = bytearray(whole)
     bit = data.draw(st.integers(0, 8 * len(found) - 1))
     found[bit // 8] ^= 1 << bit % 8
     with pytest.raises(CheckpointError, match="can be read"):
-        resume_from(bytes(found), tmp_path_factory.mktemp("flipped"))
+        read(bytes(found))
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_before_older_ones_go(tmp_path, monkeypatch):
+    calls = []
+    for module, name in ((os, "fsync"), (os, "replace"), (type(tmp_path), "unlink")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, real=real, name=name, **k: (calls.append(name), real(*a, **k))[1])
+    fit("economic", checkpoint=tmp_path, every=1)
+    sync = ["fsync", "replace", "fsync"]  # its bytes, its name, and the folder that has the name
+    assert calls == 2 * sync + 4 * [*sync, "unlink"]
 
 
 # Of another fit.
@@ -397,24 +410,11 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
 
 @pytest.mark.skipif(checkpoint.fcntl is None, reason="this system has no locks")
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
+    ask = "import sys; from rankwise.solvers import check_folder; check_folder(sys.argv[1], None, True)"
     seen = []
-
-    def meanwhile(record):
-        if record.step == 2:
-            seen.append(
-                child(
-                    "import sys; from fits import fit; fit('economic', checkpoint=sys.argv[1], resume=True)", tmp_path
-                )
-            )
-
-    fit("economic", checkpoint=tmp_path, every=1, callback=meanwhile)
+    fit("economic", checkpoint=tmp_path, max_iter=1, callback=lambda record: seen.append(child(ask, tmp_path)))
     assert "CheckpointError: Another process is writing checkpoints to" in seen[0].stderr
-    assert (
-        child(
-            "import sys; from fits import fit; fit('economic', checkpoint=sys.argv[1], resume=True)", tmp_path
-        ).returncode
-        == 0
-    )
+    assert child(ask, tmp_path).returncode == 0
 
 
 # Trees: what comes back is what went in, and nothing else can be made.

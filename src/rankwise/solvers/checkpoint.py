@@ -122,8 +122,9 @@ class Checkpoints:
 
     def restored(self, objective: Any, solver: Any) -> Run | None:
         """The run as the last sound checkpoint has it, the objective moved there; None if there is no checkpoint."""
-        damaged = []
-        for path in self._files():
+        damaged: list[str] = []
+        files = self._files()
+        for k, path in enumerate(files):
             try:
                 run = self._read(path, objective, solver)
             except (MemoryError, PermissionError, CheckpointError):
@@ -133,8 +134,10 @@ class Checkpoints:
                 continue
             if damaged:
                 log.warning("%s: %s is damaged; going back to %s", self.folder, damaged[-1], path.name, extra=SAID)
-            self._own, self._last = [path], len(run.history)
-            self._written = time.monotonic()
+            self._own, self._last, self._written = [path], len(run.history), time.monotonic()
+            if not damaged:
+                self._own = [*files[k + 1 : k + 2], path]
+                self._tidy()
             log.info("going on from step %d, %s", self._last, path, extra=SAID)
             return run
         if damaged:
