@@ -110,9 +110,8 @@ def test_checkpoints_are_as_large_as_the_page_says(solver, loss, size, dtype, tm
     found = solve(problem, solver, rank=5, max_iter=5, tol=0.0, checkpoint=tmp_path)
     last = max(tmp_path.glob("step-*.checkpoint")).stat().st_size
     expected = size(4000, problem.point.rank, np.dtype(dtype).itemsize)
-    assert (
-        len(found.history) >= 4 and 0.94 * expected <= last <= 1.03 * expected + 12_000
-    )  # an iterate before may have fewer terms
+    assert len(found.history) >= 4
+    assert 0.9 * expected <= last <= 1.03 * expected + 12_000  # the iterate before may have fewer terms
 
 
 # The command.
