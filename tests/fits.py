@@ -52,6 +52,7 @@ FITS = {
     "coefficients, not quadratic": lambda: (Problem(entries(Logistic()), Logistic()), get("glrl")),
     "ridge": lambda: (Ridged(Problem(entries(Square()), Square(), dtype="float64"), 0.3), get("glrl")),
     "ridge, economic": lambda: (Ridged(Problem(entries(Logistic()), Logistic()), 0.3), get("eglrl")),
+    "ridge, altmin": lambda: (Ridged(Problem(entries(Square()), Square()), 0.3), AltMin()),
     "given offsets": lambda: (with_offsets(entries(Square()), Square()), GreedyPursuit("economic", FEW)),
     "nonsmooth": lambda: (Problem(entries(Absolute()), Absolute()), NonsmoothPursuit(oracle=FEW)),
     "geco": lambda: (Problem(entries(Square()), Square()), get("geco")),

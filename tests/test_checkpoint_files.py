@@ -23,6 +23,7 @@ from hypothesis.extra import numpy as hnp
 
 import rankwise
 from rankwise import CheckpointError, Observations, Problem, Ridged, SettingError, solve
+from rankwise._digests import checksum
 from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.model.archive import DAMAGE, read_arrays, write_arrays
@@ -178,6 +179,12 @@ def weighed(observations):
     return Observations(*parts, weights=np.full(observations.n_observed, 0.9))
 
 
+def labelled(observations):
+    names = np.array([f"row {k}" for k in range(observations.shape[0])], object)
+    parts = observations.indptr, observations.indices, observations.targets, observations.shape
+    return Observations(*parts, labels=(names, None))
+
+
 ONE, SIGNS = entries(Logistic()), Logistic()
 AGAIN = {  # how a fit is repeated, and what is said of it
     "targets": (lambda: Problem(other_targets(ONE), SIGNS), {}, "entries differ"),
@@ -189,6 +196,7 @@ AGAIN = {  # how a fit is repeated, and what is said of it
         rf"number of entries is \d+ and was {ONE.n_observed}",
     ),
     "shape": (lambda: Problem(entries(SIGNS, 0, (31, 22)), SIGNS), {}, r"shape is \[31, 22\] and was \[30, 22\]"),
+    "labels": (lambda: Problem(labelled(ONE), SIGNS), {}, "labels differ"),
     "loss": (lambda: Problem(ONE, Square()), {}, r"loss is 'Square\(\)' and was 'Logistic\(\)'"),
     "dtype": (lambda: Problem(ONE, SIGNS, dtype="float64"), {}, "dtype is 'float64' and was 'float32'"),
     "ridge": (lambda: Ridged(Problem(ONE, SIGNS), 0.5), {}, "ridge is 0.5 and was None"),
@@ -218,6 +226,16 @@ def test_losses_are_told_apart_by_their_numbers_and_their_code():
 
     assert len({loss.checksum() for loss in (Huber(0.5), Huber(1.0), Square(), made(1.0), made(2.0), other())}) == 6
     assert Huber(0.5).checksum() == Huber(np.float64(0.5)).checksum() and made(2.0).checksum() == made(2.0).checksum()
+
+
+def test_labels_have_the_same_checksum_in_another_process():
+    """Words are looked at, not the places in memory where they are."""
+    source = (
+        "import numpy as np; from rankwise._digests import checksum; print(checksum(np.array(['a', 1], object)).hex())"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == checksum(np.array(["a", 1], object)).hex()
+    assert checksum(np.array(["a", 2], object)) != checksum(np.array(["a", 1], object))
 
 
 def test_a_later_format_asks_for_an_update(tmp_path):

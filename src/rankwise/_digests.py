@@ -12,6 +12,8 @@ def checksum(*parts: Any) -> bytes:
     """Checksum of arrays, numbers, words and None, in this order."""
     found = hashlib.blake2b(digest_size=SIZE)
     for part in parts:
+        if isinstance(part, np.ndarray) and part.dtype.hasobject:
+            part = repr(part.tolist())
         if isinstance(part, np.ndarray):
             found.update(f"{part.dtype.str}{part.shape}".encode())
             found.update(np.ascontiguousarray(part).view(np.uint8).data)

@@ -50,7 +50,11 @@ def to_plain(loss: Loss | None) -> dict[str, Any] | None:
 
 def from_plain(plain: dict[str, Any] | None) -> Loss | None:
     """The loss that `to_plain` described."""
-    return None if plain is None else BY_NAME[plain["name"]](**plain["parameters"])
+    if plain is None:
+        return None
+    if plain["parameters"].get("thresholds", ()) is None:
+        raise LossError("The thresholds are missing; made from a number alone, they might fill the memory.")
+    return BY_NAME[plain["name"]](**plain["parameters"])
 
 
 __all__ = [

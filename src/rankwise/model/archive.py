@@ -8,6 +8,7 @@ import os
 import tempfile
 import zipfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -48,11 +49,12 @@ def sync_folder(folder: Path) -> None:
     """Let new names in a folder outlast a loss of power, where the system can."""
     if os.name != "posix":
         return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(OSError):  # not all file systems can, and the file is there
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:

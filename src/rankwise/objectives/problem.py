@@ -174,6 +174,7 @@ class Problem:
             "loss": repr(self.loss),
             "formula of the loss": self.loss.checksum().hex(),
             "dtype": str(self.dtype),
+            "labels": checksum(self.observations.row_labels, self.observations.col_labels).hex(),
             "offsets": None if given is None else checksum(given.constant, given.rows, given.cols).hex(),
             "entries": checksum(np.ascontiguousarray(entries, np.uint8)).hex(),
         }

@@ -1,5 +1,6 @@
 """Checkpoints: a fit that is killed at any moment goes on from the last one, to the same bits."""
 
+import errno
 import json
 import logging
 import os
@@ -83,17 +84,14 @@ class Checkpoints:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             found = self._files()
-            lock = open(self.folder / "lock", "ab")  # noqa: SIM115  # held until `close`, or until the process ends
+            lock = open(self.folder / "lock", "ab")  # noqa: SIM115
         except OSError as error:
             raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
-        if fcntl is not None:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                lock.close()
-                raise CheckpointError(
-                    f"Another process is writing checkpoints to {self.folder}; wait for it, or give another folder."
-                ) from error
+        if _is_taken(lock):
+            lock.close()
+            raise CheckpointError(
+                f"Another process is writing checkpoints to {self.folder}; wait for it, or give another folder."
+            )
         if found and not self.resume:
             lock.close()
             raise CheckpointError(
@@ -256,6 +254,16 @@ def check_folder(folder: Any, every: int | None, resume: bool) -> None:
     checkpoints = opened(folder, every, resume)
     if checkpoints is not None:
         checkpoints.close()
+
+
+def _is_taken(lock: BinaryIO) -> bool:
+    """Whether another process holds the lock, which is else held until the file is closed or the process ends."""
+    if fcntl is not None:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:  # some file systems have no locks
+            return error.errno in (errno.EACCES, errno.EAGAIN)
+    return False
 
 
 def _inside(objective: Any) -> Any:
