@@ -91,6 +91,10 @@ class ModelFileError(RankwiseError, ValueError):
     """
 
 
+class CheckpointError(RankwiseError, ValueError):
+    """A checkpoint cannot be written, is damaged, or belongs to another fit."""
+
+
 class NotFittedError(RankwiseError, ValueError, AttributeError):
     """A fitted model was needed and `fit` has not run.
 

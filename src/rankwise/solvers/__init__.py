@@ -3,6 +3,7 @@
 from .admm import ADMM
 from .altmin import AltMin
 from .base import Solver
+from .checkpoint import check_folder
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
@@ -34,6 +35,7 @@ __all__ = [
     "Solver",
     "Status",
     "Wiberg",
+    "check_folder",
     "fit_offsets",
     "get",
     "soft_impute",
