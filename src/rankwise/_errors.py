@@ -92,7 +92,18 @@ class ModelFileError(RankwiseError, ValueError):
 
 
 class CheckpointError(RankwiseError, ValueError):
-    """A checkpoint cannot be written, is damaged, or belongs to another fit."""
+    """A checkpoint cannot be written, is damaged, or belongs to another fit.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(20, 10, rank=1, density=0.5).observations
+    >>> try:
+    ...     rw.solve(rw.Problem(seen, "square"), rank=2, checkpoint="/dev/null/checkpoints")
+    ... except rw.CheckpointError as error:
+    ...     print(str(error).partition(":")[0])
+    Checkpoints cannot be written to /dev/null/checkpoints
+    """
 
 
 class NotFittedError(RankwiseError, ValueError, AttributeError):

@@ -16,6 +16,7 @@ from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
 from ..observations import Observations, is_shard_folder
 from ..selection import Score, fitting_scores, split_entries
+from ..solvers.checkpoint import check_folder
 from ..solvers.needs import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
@@ -97,7 +98,7 @@ def run(settings: Settings) -> None:
     """Read, fit, save, and say what came of it."""
     target = settings.target
     check_output(target, settings.force)
-    solvers.check_folder(settings.checkpoint, settings.every, settings.resume)
+    check_folder(settings.checkpoint, settings.every, settings.resume)
     given = _entries(settings)
     train, held_out = _parts(given, settings)
     estimator = settings.estimator()

@@ -18,7 +18,8 @@ from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Result, check_folder, fit_offsets, get, solve
+from ..solvers import Result, fit_offsets, get, solve
+from ..solvers.checkpoint import check_folder
 from ..solvers.needs import need_in_memory
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched

@@ -3,7 +3,6 @@
 from .admm import ADMM
 from .altmin import AltMin
 from .base import Solver
-from .checkpoint import check_folder
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
@@ -35,7 +34,6 @@ __all__ = [
     "Solver",
     "Status",
     "Wiberg",
-    "check_folder",
     "fit_offsets",
     "get",
     "soft_impute",
