@@ -11,6 +11,7 @@ except PackageNotFoundError:  # run from a source tree that was not installed
 
 # Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
 _HOMES = {
+    "ClusterError": "_errors",
     "DataError": "_errors",
     "LossError": "_errors",
     "MissingExtraError": "_errors",
@@ -38,6 +39,7 @@ _MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
 if TYPE_CHECKING:
     from . import datasets, losses, selection, solvers, spectral
     from ._errors import (
+        ClusterError,
         DataError,
         LossError,
         MissingExtraError,
@@ -73,6 +75,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "ClusterError",
     "DataError",
     "LossError",
     "LowRankImputer",

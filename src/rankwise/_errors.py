@@ -31,3 +31,7 @@ class NotFittedError(RankwiseError, ValueError, AttributeError):
 
 class MissingExtraError(RankwiseError, ImportError):
     """An optional dependency is not installed."""
+
+
+class ClusterError(RankwiseError, RuntimeError):
+    """A Dask cluster does not do what it is asked for: no worker is left, or no scheduler."""

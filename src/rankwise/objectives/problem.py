@@ -84,7 +84,7 @@ class Problem:
         self.offsets = offsets
         self.point.clear()
         self.point.append(1.0, 1.0, U, V, np.ones(U.shape[1]))
-        self._behind = True
+        self._behind, self._aimed = True, None  # a shard that is made meanwhile knows of no direction
         self._moved()
 
     def _follow(self) -> None:
