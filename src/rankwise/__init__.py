@@ -34,10 +34,10 @@ _HOMES = {
     "plots": "report",
     "solve": "solvers",
 }
-_MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
+_MODULES = ("dask", "datasets", "losses", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
-    from . import datasets, losses, selection, solvers, spectral
+    from . import dask, datasets, losses, selection, solvers, spectral
     from ._errors import (
         ClusterError,
         DataError,
@@ -93,6 +93,7 @@ __all__ = [
     "RobustFactorization",
     "SettingError",
     "SignedLinkPredictor",
+    "dask",
     "datasets",
     "load",
     "loss",

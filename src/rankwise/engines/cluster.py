@@ -5,7 +5,7 @@ import concurrent.futures
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,7 +150,7 @@ class Cluster(Engine):
         return asyncio.run_coroutine_threadsafe(self._call(holding, message), self.client.loop.asyncio_loop)
 
     async def _call(self, holding: Holding, message: Told) -> Reply:
-        """What an actor's method call does, but whatever goes wrong ends it, and directly where workers are in reach."""
+        """A call of an actor's method that ends whatever goes wrong, and goes straight to the worker if it can."""
         worker = self.client.rpc(holding.address)
         if not self._direct:
             worker = require("distributed.actor", "dask").ProxyRPC(self.client.scheduler, holding.address)
@@ -164,7 +164,7 @@ class Cluster(Engine):
     def _hear(self, holding: Holding, call: "concurrent.futures.Future[Reply]") -> Reply | None:
         """The reply, or None if there will be none: the connection broke, or the scheduler knows the worker is gone."""
         while not concurrent.futures.wait([call], POLL).done:
-            if holding.address not in self._workers():
+            if holding.address not in workers_of(self.client):
                 call.cancel()
                 return None
         try:
@@ -184,7 +184,7 @@ class Cluster(Engine):
 
     def _hold(self, numbers: list[int], doubted: set[str]) -> list[Holding]:
         """Have shards made by the workers that are there; what a worker lost meanwhile was to hold is left out."""
-        threads = self._free(doubted)
+        threads = free_workers(self.client, doubted)
         held = {address: sum(each.size for each in self.holdings if each.address == address) for address in threads}
         dealt = deal(numbers, self.sizes, threads, held)
         making = [self._make(address, mine, threads[address]) for address, mine in dealt.items()]
@@ -223,41 +223,17 @@ class Cluster(Engine):
             try:
                 require("distributed", "dask").wait([future], timeout=POLL)
             except TimeoutError:
-                if holding.address not in self._workers():
+                if holding.address not in workers_of(self.client):
                     break
         if future.status == "finished":
             return True
         error = future.exception() if future.status == "error" else None
         future.release()
-        if error is None or holding.address not in self._workers():
+        if error is None or holding.address not in workers_of(self.client):
             return False
         if isinstance(error, require("distributed", "dask").KilledWorker):
             raise ClusterError(f"Workers died while they loaded shards: {error}") from error
         raise error
-
-    def _free(self, doubted: set[str]) -> dict[str, int]:
-        """Threads of the workers that can take shards; waits for one if there is none."""
-        start = time.monotonic()
-        while True:
-            workers, waited = self._workers(), time.monotonic() - start
-            free = {address: n for address, n in workers.items() if address not in doubted}
-            if free or (workers and waited > DOUBT):
-                return free or workers
-            if waited > PATIENCE:
-                raise ClusterError(
-                    f"No Dask worker is left, and none has come within {PATIENCE:g} s; start workers and fit again."
-                )
-            time.sleep(0.1)
-
-    def _workers(self) -> dict[str, int]:
-        """Threads of each worker that the scheduler knows, by its address."""
-        try:
-            found: dict[str, int] = self.client.nthreads(callback_timeout=REACH)
-        except Exception as error:
-            raise ClusterError(
-                "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
-            ) from error
-        return found
 
     def _reaches(self, address: str) -> bool:
         """Whether this client can talk to workers itself; if not, the scheduler passes messages on."""
@@ -273,6 +249,45 @@ class Cluster(Engine):
             log.warning("workers cannot be reached directly: the scheduler passes all messages on, which takes longer")
             return False
         return True
+
+
+def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
+    """Threads of the workers that can take shards, by address; waits for one if there is none."""
+    start = time.monotonic()
+    while True:
+        workers, waited = workers_of(client), time.monotonic() - start
+        free = {address: n for address, n in workers.items() if address not in doubted}
+        if free or (workers and waited > DOUBT):
+            return free or workers
+        if waited > PATIENCE:
+            raise ClusterError(
+                f"No Dask worker is there, and none has come within {PATIENCE:g} s; start workers and fit again."
+            )
+        time.sleep(0.1)
+
+
+def workers_of(client: Any) -> dict[str, int]:
+    """Threads of each worker that the scheduler knows, by its address."""
+    try:
+        found: dict[str, int] = client.nthreads(callback_timeout=REACH)
+    except Exception as error:
+        raise ClusterError(
+            "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
+        ) from error
+    return found
+
+
+def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
+    """What the tasks found; an error of a task is raised as itself."""
+    try:
+        found: list[Any] = client.gather(list(futures))
+    except (concurrent.futures.CancelledError, OSError) as error:
+        if client.status == "running" and not isinstance(error, concurrent.futures.CancelledError):
+            raise  # of the task itself, such as a file that is not there
+        raise ClusterError(
+            "The Dask scheduler was lost while entries were read; start a cluster and fit again."
+        ) from error
+    return found
 
 
 def client_of(client: Any) -> Any:

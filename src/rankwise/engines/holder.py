@@ -9,7 +9,7 @@ import numpy as np
 
 from ..losses import Loss
 from ..observations import Piece
-from .messages import Reply, Told, heard, own
+from .messages import Reply, Told, heard
 from .shard import Shard
 from .threads import Threads
 
@@ -51,17 +51,15 @@ class Holder:
 
 def _placed(piece: Piece, start: int) -> Piece:
     """The piece at another row, its arrays as kernels want them."""
-    arrays = (piece.indptr, piece.indices, piece.targets)
-    indptr, indices, targets = (array if array.flags.aligned else own(array) for array in arrays)
-    weights = piece.weights if piece.weights is None or piece.weights.flags.aligned else own(piece.weights)
-    return Piece(start, piece.n_cols, indptr, indices, targets, weights)
+    arrays: Any = (array if array is None or array.flags.aligned else array.copy() for array in piece[2:])
+    return Piece(start, piece.n_cols, *arrays)
 
 
 @lru_cache(maxsize=16)
 def _loss(pickled: bytes) -> Loss:
     """The loss, the same object each time it comes: a loss that a user wrote is compiled once."""
-    found: Any = pickle.loads(pickled)
-    return found  # type: ignore[no-any-return]
+    found: Loss = pickle.loads(pickled)
+    return found
 
 
 def _travelling(error: Exception) -> Exception:

@@ -1,6 +1,7 @@
 """`Observations`: an immutable, partially observed matrix in CSR form."""
 
 import logging
+import math
 import operator
 from collections.abc import Iterator
 from itertools import pairwise
@@ -221,7 +222,10 @@ class Observations:
     @property
     def total_weight(self) -> float:
         """Sum of the weights; the number of entries if there are none."""
-        return float(self.n_observed if self.weights is None else self.weights.sum(dtype=np.float64))
+        parts = (piece.weights for piece in self.pieces())  # one by one, as they are added up wherever they are
+        return math.fsum(float(part.sum(dtype=np.float64)) for part in parts if part is not None) or float(
+            self.n_observed
+        )
 
     @property
     def rows(self) -> NDArray[np.int64]:
