@@ -222,10 +222,10 @@ class Observations:
     @property
     def total_weight(self) -> float:
         """Sum of the weights; the number of entries if there are none."""
-        parts = (piece.weights for piece in self.pieces())  # one by one, as they are added up wherever they are
-        return math.fsum(float(part.sum(dtype=np.float64)) for part in parts if part is not None) or float(
-            self.n_observed
-        )
+        if self.weights is None:
+            return float(self.n_observed)
+        ends = self.indptr[self.cuts()].tolist()  # shard by shard, as they are added up wherever they are
+        return math.fsum(float(self.weights[lo:hi].sum(dtype=np.float64)) for lo, hi in pairwise(ends))
 
     @property
     def rows(self) -> NDArray[np.int64]:
