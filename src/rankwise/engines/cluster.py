@@ -221,7 +221,7 @@ class Cluster(Engine):
         future = holding.future
         while not future.done():
             try:
-                require("distributed", "dask").wait([future], timeout=POLL)
+                future.exception(timeout=POLL)
             except TimeoutError:
                 if holding.address not in workers_of(self.client):
                     break

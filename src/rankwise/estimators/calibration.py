@@ -13,7 +13,7 @@ from ..model import LowRankModel
 from ..model.intervals import Calibration, Pair, Spread, pair_of, refuse_signs
 from ..model.residuals import Entries, entries_of
 from ..model.scales import spread_of
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 from ..observations.build import rows_of
 from ..selection import split_entries
 
@@ -24,7 +24,10 @@ def set_aside(observations: Observations, share: Any, seed: int) -> tuple[Observ
     """Entries to learn from, and entries to calibrate on if any are asked for."""
     if not is_number(share) or not 0 <= share < 1:
         raise SettingError(f"`calibration` must be a share of the entries from 0 to below 1, got {share!r}.")
-    return split_entries(observations, float(share), seed) if share else (observations, None)
+    if not share:
+        return observations, None
+    need_in_memory(observations, "`calibration`", "give other entries to `calibrate` after the fit")
+    return split_entries(observations, float(share), seed)
 
 
 def calibrated(estimator: Any, held_out: Any, train: Observations | None, coverage: Any, by: str) -> LowRankModel:
@@ -37,6 +40,9 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     refuse_signs(model.loss, model.link)
     if by not in WAYS:
         raise SettingError(f"`by` must be one of {', '.join(map(repr, WAYS))}, got {by!r}.")
+    if train is not None and by == "quantiles":
+        need_in_memory(train, 'by="quantiles"', 'use by="variances"')
+    train = train if isinstance(train, Observations) else None
     if train is None and by == "quantiles":
         raise SettingError("The quantile fits need the entries of `fit`, which a pickle does not keep; fit again.")
     entries = entries_of(model, held_out)

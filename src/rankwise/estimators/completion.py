@@ -6,7 +6,7 @@ from .. import losses
 from .._errors import SettingError
 from ..losses import Loss
 from ..objectives import Objective, Problem
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 from ..selection import choose_ridge
 from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
 from .base import LowRankEstimator, loss_for
@@ -113,6 +113,7 @@ class Completion(LowRankEstimator):
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
             return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
+            need_in_memory(observations, 'ridge="auto" with refine="factors"', "give `ridge` as a number")
             per_row = observations.n_observed / observations.shape[0]
             self.path_ = choose_ridge(
                 observations,

@@ -7,11 +7,13 @@ import numpy as np
 from .._checks import is_number
 from .._errors import LossError, SettingError
 from ..objectives import Problem
+from ..observations import need_in_memory
 
 
 def need_l1(objective: Any, method: str) -> Problem:
     """The objective itself, if it is the l1 loss on observed entries and nothing else."""
     if isinstance(objective, Problem) and objective.loss.name == "l1":
+        need_in_memory(objective.observations, method, 'use method="glrl-nonsmooth"')
         return objective
     loss = getattr(objective, "loss", objective)
     raise LossError(f'{method} needs the l1 loss without a ridge, got {loss!r}; use loss="l1" or another method.')
