@@ -244,6 +244,12 @@ class EntrywiseGradient(LinearOperator):
         z, w = self._engine().concatenate_and_sum("gram", block, shifts)
         return z[:, :n], w[:, :n]
 
+    def twice(self, v: Array) -> Array:
+        """``G.T G v`` for a vector or a block of columns, in one pass over the observations."""
+        if v.ndim == 1:
+            return self._engine().sum("twice", self._stored(v))
+        return self._engine().sum("twice", pad_columns(v, self.problem.dtype))[:, : v.shape[1]]
+
     def _stored(self, vector: Array) -> Array:
         return np.ascontiguousarray(vector.ravel(), self.problem.dtype)
 
