@@ -1,16 +1,23 @@
 """Real Dask clusters of worker processes on this machine, tiny shards for them, and digests of what was learned."""
 
 import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from distributed import Client, LocalCluster
 
 from rankwise import Observations, solve
 from rankwise.dask import ClusterEntries
+from rankwise.engines import Cluster
 from rankwise.observations import shards
 
-SETTINGS = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+SETTINGS = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
 
 
 @contextmanager
@@ -59,3 +66,89 @@ def digest(result):
 
 def solved(problem, solver, **options):
     return digest(solve(problem, solver, **{"rank": 3, "max_iter": 3, **options}))
+
+
+class Processes:
+    """A scheduler and `n` workers as processes of their own, without nannies: who is killed stays dead."""
+
+    def __init__(self, folder, n=3):
+        self.file, self.running = str(folder / "scheduler.json"), []
+        place = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+        self.scheduler = self._start("scheduler", *place, "--scheduler-file", self.file)
+        self.fill(n)
+
+    def add(self):
+        """One more worker."""
+        options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--scheduler-file", self.file]
+        return self._start("worker", *options)
+
+    def fill(self, n):
+        """Start workers until `n` are there."""
+        self.running = [process for process in self.running if process.poll() is None]
+        for _ in range(n + 1 - len(self.running)):
+            self.add()
+
+    def client(self, n=3):
+        """A client, once `n` workers are there and no more."""
+        self.fill(n)
+        found = Client(scheduler_file=self.file, set_as_default=False, timeout=60)
+        while len(found.nthreads()) != n:
+            time.sleep(0.05)
+        return found
+
+    def close(self):
+        for process in self.running:
+            process.kill()
+        for process in self.running:
+            process.wait()
+
+    def _start(self, *command):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self.running.append(subprocess.Popen([sys.executable, "-m", "dask", *command], env=env, **quiet))
+        return self.running[-1]
+
+
+class Killer:
+    """Kills worker processes by SIGKILL at given round trips of an engine, not by the clock.
+
+    Parameters
+    ----------
+    plan : dict of trip number to ("before" | "after", function of this and the engine)
+        What to do before the first message of that trip goes out, or while it is on its way.
+    """
+
+    def __init__(self, monkeypatch, client, plan):
+        self.pids, self.plan, self.done = client.run(os.getpid), dict(plan), []
+        tell = Cluster._tell
+
+        def hooked(engine, holding, message):
+            when, act = self.plan.pop(engine.traffic.trips, (None, None))
+            call = None if when == "before" else tell(engine, holding, message)
+            if act is not None:
+                self.done.append(engine.traffic.trips)
+                act(self, engine)
+            return tell(engine, holding, message) if call is None else call
+
+        monkeypatch.setattr(Cluster, "_tell", hooked)
+
+    def kill(self, address):
+        os.kill(self.pids[address], signal.SIGKILL)
+
+
+def one(killer, engine, which=0):
+    """Kill the worker of one holding."""
+    killer.kill(engine.holdings[which % len(engine.holdings)].address)
+
+
+def two(killer, engine):
+    """Kill two workers at once."""
+    for holding in engine.holdings[:2]:
+        killer.kill(holding.address)
+
+
+def everyone(killer, engine):
+    """Kill all workers."""
+    for holding in engine.holdings:
+        killer.kill(holding.address)

@@ -19,7 +19,7 @@ NAMES = {"row": "user", "col": "film", "value": "stars"}
 @pytest.fixture(scope="module")
 def client():
     """Workers in threads of this process: quick, and what they do is the same."""
-    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**settings, silence_logs=50) as cluster, Client(cluster, set_as_default=False) as client:
         yield client
 

@@ -27,6 +27,7 @@ POLL = 1.0  # seconds between looks at who is still there, while an answer is wa
 DOUBT = 5.0  # seconds after which a worker that did not answer is trusted again, if nobody else is there
 PATIENCE = 60.0  # seconds to wait for a worker when none is left
 REACH = 15.0  # seconds for the scheduler to answer
+LOST = "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
 TRIES = 20  # times that lost shards are made anew in one round
 
 
@@ -271,9 +272,7 @@ def workers_of(client: Any) -> dict[str, int]:
     try:
         found: dict[str, int] = client.nthreads(callback_timeout=REACH)
     except Exception as error:
-        raise ClusterError(
-            "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
-        ) from error
+        raise ClusterError(LOST) from error
     return found
 
 
@@ -281,12 +280,14 @@ def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
     """What the tasks found; an error of a task is raised as itself."""
     try:
         found: list[Any] = client.gather(list(futures))
-    except (concurrent.futures.CancelledError, OSError) as error:
-        if client.status == "running" and not isinstance(error, concurrent.futures.CancelledError):
-            raise  # of the task itself, such as a file that is not there
-        raise ClusterError(
-            "The Dask scheduler was lost while entries were read; start a cluster and fit again."
-        ) from error
+    except concurrent.futures.CancelledError as error:
+        if client.status != "running":
+            raise ClusterError(LOST) from error
+        raise ClusterError(f"Dask cancelled a task of reading the entries, see its scheduler's log: {error}") from error
+    except OSError as error:
+        if client.status != "running":
+            raise ClusterError(LOST) from error
+        raise  # of the task itself, such as a file that is not there
     return found
 
 
