@@ -6,9 +6,10 @@ PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c co
 DEMO_READY := .venv/.ready-demo
 TEST_READY := .venv/.ready-test
 BENCH_READY := .venv/.ready-bench
+DOCS_READY := .venv/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-a-to-l test-m-to-z test-all check bench clean
+.PHONY: help demo test test-a-to-l test-m-to-z test-all check bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,8 +38,12 @@ check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
 bench: $(BENCH_READY)  ## Run the benchmarks and print their tables
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCS_READY)  ## Build the documentation site, warnings being errors, and say where it is
+	$(BIN)/python -m sphinx -q -n -W --keep-going docs docs/_build/html
+	@echo "Open docs/_build/html/index.html in a browser."
+
 clean:  ## Remove caches, build products and demo output; .venv stays
-	rm -rf build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # A venv that failed half-way has a python but no pip, and would pass for a finished one.
@@ -52,11 +57,16 @@ $(DEMO_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -e ".[plots]"
 	@touch $@
 
-# The test set holds all that the demo needs, so it makes both ready.
+# The test set holds all that the demo and the site need, so it makes all three ready.
 $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing rankwise and its test tools into .venv ..."
 	@$(PIP_INSTALL) -e ".[test,plots]"
-	@touch $(DEMO_READY) $@
+	@touch $(DEMO_READY) $(DOCS_READY) $@
+
+$(DOCS_READY): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing rankwise and Sphinx into .venv ..."
+	@$(PIP_INSTALL) -e ".[docs,plots]"
+	@touch $@
 
 # Libraries to compare with: one that cannot be installed here is left out of the tables.
 $(BENCH_READY): $(DEMO_READY)

@@ -30,9 +30,11 @@ def half_steps(objective, monkeypatch, rank=3):
     """Factors before each half step of one step, and the squared slope and line that the line search was given."""
     seen = []
 
-    def record(phi, squared):
-        seen.append((state.U.copy(), state.V.copy(), squared, phi(np.array([1.0, 0.0]))))
-        return search(phi, squared)
+    def record(phi, value, squared):
+        there = phi(np.array([1.0, 0.0]))
+        assert value == pytest.approx(there[0], rel=1e-12)
+        seen.append((state.U.copy(), state.V.copy(), squared, there))
+        return search(phi, value, squared)
 
     search = altmin.armijo
     monkeypatch.setattr(altmin, "armijo", record)
@@ -152,7 +154,7 @@ class Line:
 )
 def test_the_step_length_meets_armijo_s_condition_and_was_halved_only_as_needed(function, curvature):
     line = Line(function, curvature)
-    length, n_evaluations = altmin.armijo(line, 2.0)
+    length, n_evaluations = altmin.armijo(line, function(0.0), 2.0)
     first = 2.0 / curvature if curvature else 1.0
 
     def enough(t):
@@ -165,7 +167,7 @@ def test_the_step_length_meets_armijo_s_condition_and_was_halved_only_as_needed(
 
 
 def test_a_line_that_only_rises_gives_no_step():
-    assert altmin.armijo(Line(lambda t: 1 + t, 1.0), 2.0)[0] == 0.0
+    assert altmin.armijo(Line(lambda t: 1 + t, 1.0), 1.0, 2.0)[0] == 0.0
 
 
 def test_terms_have_unit_columns_and_make_the_same_matrix():

@@ -40,8 +40,9 @@ def test_the_tutorial_runs(folder):
     assert {path.name for path in (folder / "pictures").iterdir()} == {"fit.png", "films.png"}
 
 
-def test_the_tutorials_pictures_are_there_and_small():
-    shown = set(re.findall(r"\((pictures/\S+)\)", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")))
+def test_the_pages_pictures_are_there_and_small():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
+    shown = set(re.findall(r"\((pictures/\S+)\)", pages))
     assert shown == {f"pictures/{path.name}" for path in (ROOT / "docs/pictures").iterdir()}
     assert all((ROOT / "docs" / name).stat().st_size < 150_000 for name in shown)
 

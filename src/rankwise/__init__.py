@@ -28,11 +28,14 @@ _HOMES = {
     "Ridged": "objectives",
     "RobustFactorization": "estimators",
     "SettingError": "_errors",
+    "ShardFileError": "_errors",
+    "ShardFolder": "engines",
     "SignedLinkPredictor": "estimators",
     "load": "model",
     "loss": "losses",
     "plots": "report",
     "solve": "solvers",
+    "write_shards": "observations",
 }
 _MODULES = ("dask", "datasets", "losses", "selection", "solvers", "spectral")
 
@@ -47,12 +50,14 @@ if TYPE_CHECKING:
         NotFittedError,
         RankwiseError,
         SettingError,
+        ShardFileError,
     )
+    from .engines import ShardFolder
     from .estimators import LowRankImputer, MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
-    from .observations import Observations
+    from .observations import Observations, write_shards
     from .report import plots
     from .solvers import solve
 
@@ -92,6 +97,8 @@ __all__ = [
     "Ridged",
     "RobustFactorization",
     "SettingError",
+    "ShardFileError",
+    "ShardFolder",
     "SignedLinkPredictor",
     "dask",
     "datasets",
@@ -103,4 +110,5 @@ __all__ = [
     "solve",
     "solvers",
     "spectral",
+    "write_shards",
 ]

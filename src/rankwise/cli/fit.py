@@ -10,11 +10,13 @@ import click
 import numpy as np
 
 from .. import losses, solvers
-from .._errors import DataError
+from .._errors import DataError, SettingError
+from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
-from ..observations import Observations
+from ..observations import Observations, is_shard_folder
 from ..selection import Score, fitting_scores, split_entries
+from ..solvers import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
@@ -40,6 +42,7 @@ class Settings(ToldToRead):
     held_out: float | Path | None
     seed: int
     threads: int | None
+    memory_limit: str | None
     no_labels: bool
     no_seen: bool
     force: bool
@@ -88,14 +91,12 @@ def run(settings: Settings) -> None:
     """Read, fit, save, and say what came of it."""
     target = settings.target
     check_output(target, settings.force)
-    table = read(settings.file, reading(settings))
-    check_values(table, settings.given_loss)
-    given = table.observations(settings.duplicates)
+    given = _entries(settings)
     train, held_out = _parts(given, settings)
     estimator = settings.estimator()
     with Watch(settings.n_steps, settings.time_limit) as watch:
         estimator.fit(train, held_out=held_out, callback=watch)
-    outcome = Outcome(estimator, held_out, target, watch.stopped, Seen(given.indptr, given.indices))
+    outcome = Outcome(estimator, held_out, target, watch.stopped, Seen.of(given))
     save(outcome.model, target, labels=not settings.no_labels, seen=not settings.no_seen)
     if settings.as_json:
         click.echo(json.dumps(outcome.plain()))
@@ -103,12 +104,26 @@ def run(settings: Settings) -> None:
         outcome.tell()
 
 
-def _parts(observations: Observations, settings: Settings) -> tuple[Observations, Observations | None]:
+def _entries(settings: Settings) -> Observations | ShardFolder:
+    """The entries of the file, or of the folder of shards."""
+    if settings.file.is_dir() and not is_shard_folder(settings.file):
+        raise DataError(f"{settings.file} is a folder; name a file in it, or one that `rankwise shards` has made.")
+    if settings.file.is_dir():
+        return ShardFolder(settings.file, memory_limit=settings.memory_limit)
+    if settings.memory_limit is not None:
+        raise SettingError("`memory_limit` is for folders of shards; make one with `rankwise shards` first.")
+    table = read(settings.file, reading(settings))
+    check_values(table, settings.given_loss)
+    return table.observations(settings.duplicates)
+
+
+def _parts(observations: Any, settings: Settings) -> tuple[Any, Observations | None]:
     """Entries to learn from, and entries to score."""
     if settings.held_out is None:
         return observations, None
     if isinstance(settings.held_out, float):
-        return split_entries(observations, settings.held_out, settings.seed)
+        given = need_in_memory(observations, "A share to hold out", "give a file of held-out entries")
+        return split_entries(given, settings.held_out, settings.seed)
     table = read(settings.held_out, replace(reading(settings), weight=None))  # scores weigh all entries alike
     check_values(table, settings.given_loss)
     rows = known(table.rows, observations.row_labels, observations.shape[0], "row")
@@ -139,7 +154,7 @@ class Outcome:
     held_out: Observations | None
     target: Path
     stopped: bool
-    seen: Seen  # all entries of the file: a row has its held-out columns, too, and is not to be recommended them
+    seen: Seen | None  # all entries of the file: a row has its held-out columns, too, and is not to be recommended them
 
     @cached_property
     def scores(self) -> list[Score]:

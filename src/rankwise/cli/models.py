@@ -70,15 +70,19 @@ def example(*commands: str) -> str:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is random.")
 @click.option("--threads", type=click.IntRange(min=1), help="All usable cores by default. Results do not depend on it.")
+@click.option(
+    "--memory-limit", metavar="SIZE", help="Of what shards from disk may take at a time, such as 1GB; for folders only."
+)
 @click.option("--no-labels", is_flag=True, help="Leave the names of rows and columns out of the model's file.")
 @click.option("--no-seen", is_flag=True, help="Leave out which entries were seen; recommend then cannot skip them.")
 @options.force
 @options.as_json
 def fit(**given: Any) -> None:
-    """Learn a model from FILE, a table with a row, a column and a value in each line.
+    """Learn a model from FILE, a table with a row, a column and a value in each line, or a folder of shards.
 
     FILE is CSV, TSV, or text separated in another way, with or without a header, also packed (.gz, .bz2, .xz); Parquet
-    or Matrix Market. What you do not say about it is guessed, and told.
+    or Matrix Market. What you do not say about it is guessed, and told. A folder that `rankwise shards` has made is
+    streamed from disk, whatever its size.
 
     Ctrl-C stops after the running step and keeps the model so far. Before the first step is done, or pressed twice, it
     stops at once and keeps nothing.
@@ -203,4 +207,25 @@ def report(**given: Any) -> None:
     run(Settings(**given))
 
 
-COMMANDS = (fit, predict, recommend, evaluate, info, report)
+@click.command(
+    short_help="Cut a file that is larger than memory into shards.",
+    epilog=example("rankwise shards ratings.parquet -o ratings", "rankwise fit ratings -o ratings.rankwise"),
+)
+@click.argument("file", type=options.FILE)
+@click.option(
+    "-o", "--output", metavar="FOLDER", type=options.FILE, required=True, help="Where the shards go; made by this."
+)
+@options.reading
+def shards(**given: Any) -> None:
+    """Cut FILE into shards, which `rankwise fit FOLDER` learns from without holding them in memory.
+
+    FILE is text as `rankwise fit` reads it, a Parquet file, or a folder of Parquet files. It is read in a stream:
+    beside the labels, memory for one shard is enough. On disk, three times the space of the shards is needed on the
+    way. A fit from shards gives the same model, bit for bit, as a fit from the file.
+    """
+    from .shards import Settings, run
+
+    run(Settings(**given))
+
+
+COMMANDS = (fit, predict, recommend, evaluate, info, report, shards)

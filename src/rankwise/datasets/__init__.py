@@ -6,6 +6,7 @@ from .movielens import read_movielens
 from .sides import Side
 from .signed import paper_filter, read_signed_network
 from .sources import SOURCES, VARIABLE, Source, find, folders, get, load
+from .streams import shard_file
 from .styles import Reading
 from .synthetic import Planted, corrupted, counts, ratings, signed_network
 from .tables import Table, read_file, read_table
@@ -34,5 +35,6 @@ __all__ = [
     "read_movielens",
     "read_signed_network",
     "read_table",
+    "shard_file",
     "signed_network",
 ]

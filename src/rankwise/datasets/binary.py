@@ -1,6 +1,7 @@
 """Tables that are not text: Parquet and Matrix Market."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,17 @@ from .styles import SAID, Reading, describe, place
 
 Array = NDArray[Any]
 Parts = tuple[Side, Side, Array | None, Array | None, tuple[str, ...], Callable[[int], str]]
+BATCH = 1 << 20  # lines of a Parquet file that are read at a time
 KINDS = "biufUM"  # of labels: what NumPy can sort and a model file can keep
 
 
 def read_parquet(where: str, how: Reading) -> Parts:
     """Entries of a Parquet file, for `Table`."""
     parquet, arrow = require("pyarrow.parquet", "io"), require("pyarrow", "io")
-    try:
+    with _parquet(where):
         names = parquet.read_schema(where).names
         places = place(names, len(names), how, where)
         columns = parquet.read_table(where, columns=[names[at] for at in places.values()])
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{where} cannot be read as Parquet ({str(error).splitlines()[0]}); write it again.") from None
     found = {role: columns.column(k).combine_chunks() for k, role in enumerate(places)}
     whole, notes = _complete(found, where, how)
     kept = np.flatnonzero(whole)
@@ -36,8 +36,43 @@ def read_parquet(where: str, how: Reading) -> Parts:
     return row_side, col_side, values, weights, (said, *notes), lambda entry: f"row {kept[entry] + 1}"
 
 
-def _complete(found: dict[str, Any], where: str, how: Reading) -> tuple[Array, tuple[str, ...]]:
-    """Which rows have everything that is needed; refuses the others, or leaves them out and says so."""
+def parquet_chunks(where: str, how: Reading, notes: list[str]) -> Iterator[tuple[Array, ...]]:
+    """Labels of rows and columns, values and perhaps weights of a Parquet file, a million lines at a time."""
+    parquet = require("pyarrow.parquet", "io")
+    before = 0
+    with _parquet(where), parquet.ParquetFile(where) as file:
+        names = file.schema_arrow.names
+        places = place(names, len(names), how, where)
+        notes.append(f"{where}: Parquet; {describe(places, names, len(names))}.")
+        wanted = [names[at] for at in places.values()]
+        for batch in file.iter_batches(BATCH, columns=wanted):
+            found = {role: batch.column(name) for role, name in zip(places, wanted, strict=True)}
+            whole, said = _complete(found, where, how, before)
+            notes += said
+            before += batch.num_rows
+            kept = require("pyarrow", "io").array(np.flatnonzero(whole))
+            sides = [_side(found[role].take(kept), where, role).labels for role in ("row", "col")]
+            numbers = (found[role].to_numpy(zero_copy_only=False)[whole].astype(np.float32) for role in how.roles[2:])
+            yield (*sides, *numbers)
+
+
+@contextmanager
+def _parquet(where: str) -> Iterator[None]:
+    """Say in a sentence what is wrong with a file."""
+    arrow = require("pyarrow", "io")
+    try:
+        yield
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{where} cannot be read as Parquet ({str(error).splitlines()[0]}); write it again.") from None
+
+
+def _complete(
+    found: dict[str, Any], where: str, how: Reading, before: int | None = None
+) -> tuple[Array, tuple[str, ...]]:
+    """Which rows have everything that is needed; refuses the others, or leaves them out and says so.
+
+    `before` is the number of rows that came before, if these are some of many.
+    """
     whole = ~np.any([column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) for column in found.values()], 0)
     for role in how.roles[2:]:
         try:
@@ -48,10 +83,11 @@ def _complete(found: dict[str, Any], where: str, how: Reading) -> tuple[Array, t
             ) from None
         whole &= np.abs(numbers) <= np.finfo(np.float32).max
     bad = np.flatnonzero(~whole)
-    if not whole.any():
+    if before is None and not whole.any():
         raise DataError(f"{where} has no entries; give it rows of a row label, a column label and a value.")
     if not bad.size:
         return whole, ()
+    bad += before or 0
     if not how.skip_bad_lines:
         raise DataError(
             f"{where}, row {bad[0] + 1}: a label or value is missing or not finite. {bad.size:,} such rows in all; "

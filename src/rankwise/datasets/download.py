@@ -35,6 +35,11 @@ def fetch(name: str, report: Report = _silent) -> Path:
     -------
     Path
         Its file. One that was there already may be unpacked or packed otherwise than the publisher's.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> path = rw.datasets.fetch("movielens-100k")  # doctest: +SKIP
     """
     source = get(name)
     there = find(source)
@@ -62,6 +67,12 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     -------
     Path
         The publisher's file, as published.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> source = rw.datasets.get("movielens-100k")
+    >>> path = rw.datasets.download(source, rw.datasets.folders()[0])  # doctest: +SKIP
     """
     target = source.target(folder)
     part = part_of(target)

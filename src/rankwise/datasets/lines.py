@@ -17,29 +17,79 @@ from numpy.typing import NDArray
 from .._errors import DataError, SettingError
 from .sides import WHOLE, Side
 from .styles import Reading, Style, describe, guess, is_number, place, split
-from .text import SHOWN, Layout, opened, read_entries, readable
+from .text import SHOWN, Layout, entry_blocks, opened, read_entries, readable
 
 Array = NDArray[Any]
 Parts = tuple[Side, Side, Array | None, Array | None, tuple[str, ...], Callable[[int], str]]
 BATCH = 500  # lines taken at once; few enough to stay in the cache of a core
 SAMPLE = 1 << 16  # bytes that the style is guessed from
 LONGEST = 1000  # characters of a label; longer ones come from a quote that is never closed
+CHUNK = 1 << 19  # entries that a stream gives at a time
+Chunk = tuple[Array, ...]  # labels of rows and columns, values, and perhaps weights
 LARGEST = float(np.finfo(np.float32).max)
+
+
+class Beyond(Exception):
+    """A line that this way of reading does not understand; another may."""
 
 
 def read_text(where: str, how: Reading) -> Parts:
     """Entries of a text file, for `Table`."""
-    sample = _first_lines(where, how)
-    style = guess(sample, how, where)
-    places = place(style.names, style.n_fields, how, where)
-    said = f"{where}: {style.words}; {describe(places, style.names, style.n_fields)}."
+    sample, style, places, said = _looked_at(where, how)
     found, notes = _read_plain(where, style, places, how, sample), [said]
     if found is None:
         read = _read_sound(where, style, places, how) or _read_any(where, style, places, how)
         if read.bad.count:
-            notes.append(f"{where}: left out {_lines(read.bad.count)} that could not be read; {read.bad.first}")
+            notes.append(read.bad.left_out(where))
         found = read.parts()
     return *found, tuple(notes), lambda entry: _line_of(where, style, places, how, entry)
+
+
+def stream_text(where: str, how: Reading, notes: list[str]) -> Iterator[Iterator[Chunk]]:
+    """Ways to read a text file in chunks, quickest first; one that meets a line beyond it raises `Beyond`."""
+    sample, style, places, said = _looked_at(where, how)
+    notes.append(said)
+    layout = _plain_layout(style, places, how, sample)
+    if layout is not None:
+        yield _plain_chunks(where, layout, style.start)
+    yield _sound_chunks(where, style, places, how)
+    yield _any_chunks(where, style, places, how, notes)
+
+
+def _plain_chunks(where: str, layout: Layout, skip: int) -> Iterator[Chunk]:
+    try:
+        yield from entry_blocks(where, layout, skip)
+    except DataError:
+        raise Beyond from None
+
+
+def _sound_chunks(where: str, style: Style, places: dict[str, int], how: Reading) -> Iterator[Chunk]:
+    for read in _sound(where, style, places, how, CHUNK):
+        if read is None:
+            raise Beyond
+        yield read.chunk()
+
+
+def _any_chunks(where: str, style: Style, places: dict[str, int], how: Reading, notes: list[str]) -> Iterator[Chunk]:
+    bad = _Bad()
+    for read in _any_lines(where, style, places, how, bad, CHUNK):
+        yield read.chunk()
+    if bad.count:
+        notes.append(bad.left_out(where))
+
+
+def as_whole(names: Array) -> Array:
+    """Labels read as text: whole numbers if all of them are written as such."""
+    whole = names.dtype.kind == "U" and all(map(WHOLE.fullmatch, names.tolist()))
+    return names.astype(np.int64) if whole else names
+
+
+def _looked_at(where: str, how: Reading) -> tuple[list[str], Style, dict[str, int], str]:
+    """The first lines, their style, where what is, and these guesses in words."""
+    sample = _first_lines(where, how)
+    style = guess(sample, how, where)
+    places = place(style.names, style.n_fields, how, where)
+    return sample, style, places, f"{where}: {style.words}; {describe(places, style.names, style.n_fields)}."
 
 
 def _first_lines(where: str, how: Reading) -> list[str]:
@@ -73,6 +123,19 @@ def _read_plain(
     where: str, style: Style, places: dict[str, int], how: Reading, sample: list[str]
 ) -> tuple[Side, Side, Array | None, Array | None] | None:
     """The same by the fast reader, if all labels are whole numbers; None if a line is beyond it."""
+    layout = _plain_layout(style, places, how, sample)
+    if layout is None:
+        return None
+    try:
+        row_of, col_of, values = read_entries(where, layout, style.start)
+    except DataError:
+        return None
+    row_side, col_side = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
+    return row_side, col_side, None if how.pairs else values, None
+
+
+def _plain_layout(style: Style, places: dict[str, int], how: Reading, sample: list[str]) -> Layout | None:
+    """What to tell the fast reader, if the first lines are such that it may be able to read them all."""
     rows = [style.split(line) for line in sample[style.start :] if line.strip()]
     labels = [fields[places[role]] for fields in rows for role in ("row", "col") if len(fields) > places[role]]
     quoted = any('"' in line for line in sample)
@@ -80,15 +143,9 @@ def _read_plain(
         return None
     double = len(style.separator)  # two characters in a row enclose an empty field
     row, col = double * places["row"], double * places["col"]
-    layout = Layout(style.separator[0], (row, col, row), style.comment, "", _any)  # the row's field stands in
-    if not how.pairs:
-        layout = Layout(style.separator[0], (row, col, double * places["value"]), style.comment, "")
-    try:
-        row_of, col_of, values = read_entries(where, layout, style.start)
-    except DataError:
-        return None
-    row_side, col_side = Side.of_each(row_of, "row"), Side.of_each(col_of, "column")
-    return row_side, col_side, None if how.pairs else values, None
+    if how.pairs:
+        return Layout(style.separator[0], (row, col, row), style.comment, "", _any)  # the row's field stands in
+    return Layout(style.separator[0], (row, col, double * places["value"]), style.comment, "")
 
 
 def _any(values: Array) -> Array:
@@ -115,6 +172,10 @@ class _Bad:
             self.first = f"the first is line {line}: {reason}: {shown!r}."
             self.line, self.reason, self.shown = line, reason, shown
         self.count += 1
+
+    def left_out(self, where: str) -> str:
+        """The same in words."""
+        return f"{where}: left out {_lines(self.count)} that could not be read; {self.first}"
 
 
 def _numbering() -> dict[str, int]:
@@ -186,6 +247,11 @@ class _Read:
         numbers = [np.frombuffer(part, np.float32) if part else None for part in self.numbers]
         return sides[0], sides[1], numbers[0], numbers[1]
 
+    def chunk(self) -> Chunk:
+        """Labels of both sides, as text, values, and weights if there are any."""
+        sides = (np.array(list(ids))[np.frombuffer(at, np.int64)] for ids, at in zip(self.ids, self.codes, strict=True))
+        return (*sides, *(np.frombuffer(part, np.float32) for part in self.numbers if part))
+
 
 def _not_a_number(text: str) -> str:
     if not text:
@@ -196,12 +262,23 @@ def _not_a_number(text: str) -> str:
 
 def _read_any(where: str, style: Style, places: dict[str, int], how: Reading) -> _Read:
     """All entries by Python's rules; refuses the file, or leaves out the lines, that cannot be read."""
-    read = _Read(tuple(places.values()))
+    return next(_any_lines(where, style, places, how, _Bad()))
+
+
+def _any_lines(
+    where: str, style: Style, places: dict[str, int], how: Reading, bad: _Bad, size: float = np.inf
+) -> Iterator[_Read]:
+    """The same in parts of `size` entries."""
+    read, n_good = _Read(tuple(places.values()), bad), 0
     for line, fields in _fields(where, style, how):
         reason = read.take(fields)
         if reason is not None:
-            read.bad.add(line, reason, style.separator.join(fields))
-    bad, n_good = read.bad, len(read.codes[0])
+            bad.add(line, reason, style.separator.join(fields))
+        elif len(read.codes[0]) >= size:
+            n_good += len(read.codes[0])
+            yield read
+            read = _Read(tuple(places.values()), bad)
+    n_good += len(read.codes[0])
     if bad.count and not how.skip_bad_lines:
         cure = "correct the file, or leave such lines out with skip_bad_lines=True."
         if bad.count > n_good:  # the guess is wrong, not the file
@@ -210,9 +287,10 @@ def _read_any(where: str, style: Style, places: dict[str, int], how: Reading) ->
         raise DataError(
             f"{where}, line {bad.line}: {bad.reason}: {bad.shown!r}. {_lines(bad.count)} cannot be read; {cure}"
         )
-    if not read.codes[0]:
+    if not n_good:
         raise DataError(f"{where} has no entries; give it lines of a row, a column and a value.")
-    return read
+    if read.codes[0]:
+        yield read
 
 
 def _lines(count: int) -> str:
@@ -221,6 +299,13 @@ def _lines(count: int) -> str:
 
 def _read_sound(where: str, style: Style, places: dict[str, int], how: Reading) -> _Read | None:
     """The same for a file without bad lines, comments and blank lines, many lines at a time; None for others."""
+    return next(_sound(where, style, places, how), None)
+
+
+def _sound(
+    where: str, style: Style, places: dict[str, int], how: Reading, size: float = np.inf
+) -> Iterator[_Read | None]:
+    """The same in parts of about `size` entries; None, and no more, if a line is not such a one."""
     read = _Read(tuple(places.values()))
     try:
         with _text(where, how) as stream:
@@ -228,10 +313,16 @@ def _read_sound(where: str, style: Style, places: dict[str, int], how: Reading) 
             lines = _split_all(stream, style.separator)
             while batch := list(islice(lines, BATCH)):
                 if style.comment or not read.take_all(batch):
-                    return None
+                    yield None
+                    return
+                if len(read.codes[0]) >= size:
+                    yield read
+                    read = _Read(tuple(places.values()))
     except (UnicodeDecodeError, csv.Error):
-        return None
-    return read if read.codes[0] else None
+        yield None
+        return
+    if read.codes[0]:
+        yield read
 
 
 def _fields(where: str, style: Style, how: Reading) -> Iterator[tuple[int, list[str]]]:

@@ -34,6 +34,13 @@ class MixedTable:
         category, mean count.
     about : str
         One sentence.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> table = rw.datasets.mixed_table(50, 5)
+    >>> print(sorted(set(table.kinds.values())))
+    ['boolean', 'category', 'count', 'ordered', 'real']
     """
 
     columns: dict[str, Array]
@@ -66,6 +73,13 @@ def mixed_table(
     strength : float, default=2
         How much the factors say about a column.
     random_state : int, default=0
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> table = rw.datasets.mixed_table(50, 5, missing=0.2)
+    >>> print(list(table.columns), table.hidden.shape)
+    ['real_0', 'boolean_0', 'ordered_0', 'category_0', 'count_0'] (50, 5)
     """
     for name, given in (("n_rows", n_rows), ("n_columns", n_columns), ("rank", rank)):
         if not is_whole(given) or given < 1:

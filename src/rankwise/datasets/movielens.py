@@ -8,11 +8,22 @@ COLONS = Layout(":", (0, 2, 4), None, "`user::item::rating::time`")
 
 
 def read_movielens(path: AnyPath) -> Observations:
-    """Ratings in stars, users by items, labelled by their numbers in the file.
+    r"""Ratings in stars, users by items, labelled by their numbers in the file.
 
     Takes the format of MovieLens 100K (``u.data``, tabs) and that of 1M and 10M (``ratings.dat``, ``::``), plain, gzip
     (a name that ends in .gz), or inside a zip archive (``ml-1m.zip/ml-1m/ratings.dat``); times are left out. Three
     seconds for ten million ratings, five if they are packed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "ratings.dat")
+    ...     _ = path.write_text("1::1193::5::978300760\n2::661::3::978302109\n")
+    ...     seen = rw.datasets.read_movielens(path)
+    >>> print(seen.row_labels, seen.col_labels, seen.targets)
+    [1 2] [ 661 1193] [5. 3.]
     """
     layout = COLONS if "::" in first_line(path) else TABS
     users, items, stars = read_entries(path, layout)

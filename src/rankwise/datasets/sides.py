@@ -24,6 +24,14 @@ class Side:
         Sorted, each once.
     codes : ndarray of int64, shape (n,)
         Place of each entry's label among the names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> side = rw.datasets.Side(names=np.array(["ann", "bob"]), codes=np.array([1, 0, 1]))
+    >>> side.names[side.codes]
+    array(['bob', 'ann', 'bob'], dtype='<U3')
     """
 
     names: Array

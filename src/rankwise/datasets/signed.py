@@ -14,7 +14,7 @@ SNAP = Layout("\t", (0, 1, 2), "#", "`from<TAB>to<TAB>sign` with a sign of -1 or
 
 
 def read_signed_network(path: AnyPath) -> tuple[Array, Array, Array]:
-    """Edges of a signed network: a tab-separated line ``from to sign`` each, comments after ``#``.
+    r"""Edges of a signed network: a tab-separated line ``from to sign`` each, comments after ``#``.
 
     Takes plain text, gzip (a name that ends in .gz), or a file inside a zip archive (``edges.zip/edges.txt``); 0.2 s
     for the 841,372 edges of Epinions.
@@ -25,6 +25,16 @@ def read_signed_network(path: AnyPath) -> tuple[Array, Array, Array]:
         Node numbers of the file: who judges, and who is judged.
     values : ndarray of float32, shape (n_edges,)
         -1 or +1.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "network.txt")
+    ...     _ = path.write_text("# FromNodeId\tToNodeId\tSign\n0\t1\t-1\n1\t2\t1\n")
+    ...     rw.datasets.read_signed_network(path)
+    (array([0, 1]), array([1, 2]), array([-1.,  1.], dtype=float32))
     """
     return read_entries(path, SNAP)
 
@@ -45,6 +55,16 @@ def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike, least: int
     -------
     Observations
         Labelled by node number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> rows, cols = np.divmod(np.arange(36), 6)
+    >>> rows, cols = np.append(rows, 6), np.append(cols, 0)  # a seventh row, with one entry
+    >>> seen = rw.datasets.paper_filter(rows, cols, np.ones(37))
+    >>> print(seen.shape)
+    (6, 6)
     """
     row_of, col_of, value_of = (np.asarray(given) for given in (rows, cols, values))
     if not row_of.shape == col_of.shape == value_of.shape or row_of.ndim != 1:

@@ -53,6 +53,13 @@ class Source:
         Size of what `read` returns.
     reported : str
         Size in the paper (its tables of data sets).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> source = rw.datasets.SOURCES["epinions"]
+    >>> print(source.n_observed, source.shape)
+    752865 (42470, 40700)
     """
 
     file: str
@@ -103,20 +110,41 @@ def folders() -> list[Path]:
     """Data folders, in the order in which they are searched: the one that RANKWISE_DATA names, then the user's cache.
 
     Downloads go to the first.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> print(len(rw.datasets.folders()) >= 1)
+    True
     """
     named = os.environ.get(VARIABLE)
     return [*([Path(named)] if named else []), user_cache_folder() / "rankwise" / "data"]
 
 
 def get(name: str) -> Source:
-    """The published set of that name."""
+    """The published set of that name.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.datasets.get("movielens-100k").shape
+    (943, 1682)
+    """
     if name not in SOURCES:
         raise SettingError(f"Unknown data set {name!r}: use one of {', '.join(SOURCES)}.")
     return SOURCES[name]
 
 
 def find(source: Source) -> Path | None:
-    """Where a set lies on this machine; None if it has not been fetched."""
+    """Where a set lies on this machine; None if it has not been fetched.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> path = rw.datasets.find(rw.datasets.get("movielens-100k"))
+    >>> print(path is None or path.exists())
+    True
+    """
     return next((found for folder in folders() if (found := source.find(folder)) is not None), None)
 
 
@@ -135,6 +163,12 @@ def load(name: str) -> Observations:
     -------
     Observations
         Labelled by the numbers in the file.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> if rw.datasets.find(rw.datasets.get("movielens-100k")):  # else: `rankwise data fetch movielens-100k`
+    ...     assert rw.datasets.load("movielens-100k").shape == (943, 1682)
     """
     source = get(name)
     path = find(source)

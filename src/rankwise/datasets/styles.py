@@ -39,6 +39,12 @@ class Reading:
         Leave out lines that cannot be read, and count them, instead of refusing the file.
     pairs : bool, default=False
         Rows and columns are enough; values are not read.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.datasets.Reading(row="who", col="what", separator="tab").roles
+    ('row', 'col', 'value')
     """
 
     row: str | int | None = None

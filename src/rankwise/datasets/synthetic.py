@@ -33,6 +33,13 @@ class Planted:
         stars or counts.
     about : str
         One sentence on both.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> planted = rw.datasets.ratings(40, 30, rank=2, density=0.5)
+    >>> print(planted.truth.to_dense().shape, planted.noise)
+    (40, 30) 0.5
     """
 
     observations: Observations
@@ -68,6 +75,13 @@ def signed_network(
     random_state : int, default=0
     skew : float, default=1
         Standard deviation of the logarithm of a row's or column's popularity; 0 spreads the entries evenly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> np.unique(rw.datasets.signed_network(40, 30, rank=2, density=0.5).observations.targets)
+    array([-1.,  1.])
     """
     rng = generator(random_state)
     _check(n_rows, n_cols, rank, density, skew)
@@ -109,6 +123,13 @@ def ratings(
     random_state : int, default=0
     skew : float, default=0
         As in `signed_network`. Pursuits that keep their factors need more ranks the more skewed the pattern is.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> planted = rw.datasets.ratings(40, 30, rank=2, density=0.5)
+    >>> print(planted.observations.shape, planted.truth.rank)
+    (40, 30) 2
     """
     rng = generator(random_state)
     _check(n_users, n_items, rank, density, skew)
@@ -149,6 +170,12 @@ def counts(
     random_state : int, default=0
     skew : float, default=0
         As in `signed_network`.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> float(rw.datasets.counts(40, 30, rank=2, density=0.5).observations.targets.min())
+    0.0
     """
     rng = generator(random_state)
     _check(n_rows, n_cols, rank, density, skew)
@@ -194,6 +221,15 @@ def corrupted(
     random_state : int, default=0
     size : float, default=5
         How far off an outlier is, above 0.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> planted = rw.datasets.corrupted(40, 30, rank=2, density=0.5, share=0.1)
+    >>> seen, truth = planted.observations, planted.truth
+    >>> errors = seen.targets - truth.predict_entries(seen.rows, seen.cols)
+    >>> print(round(float((abs(errors) > 1.0).mean()), 1))
+    0.1
     """
     rng = generator(random_state)
     _check(n_rows, n_cols, rank, density, 0.0)

@@ -17,7 +17,7 @@ from .styles import Reading
 from .text import AnyPath, opened, readable
 
 Array = NDArray[Any]
-MAGIC = {b"PAR1": "parquet", b"%%Matr": "matrix market"}
+MAGIC = {b"PAR1": "parquet", b"%%Matr": "Matrix Market"}
 OTHER = {  # what people have been known to give instead
     b"PK\x03\x04": "a zip archive, an Excel file or a model; save the table as CSV",
     b"\x1f\x8b": "packed with gzip; give it a name that ends in .gz",
@@ -30,7 +30,7 @@ OTHER = {  # what people have been known to give instead
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Entries of a file, in its order.
+    r"""Entries of a file, in its order.
 
     Attributes
     ----------
@@ -41,6 +41,17 @@ class Table:
         What was guessed, and what was left out.
     line_of : callable int -> str
         Where in the file an entry stands, in words.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.csv")
+    ...     _ = path.write_text("user,film,stars\nann,Alien,5\nbob,Babe,4\n")
+    ...     table = rw.datasets.read_table(path)
+    ...     print(table.rows.names, table.line_of(1))
+    ['ann' 'bob'] line 3
     """
 
     path: str
@@ -91,28 +102,43 @@ class Table:
 
 
 def read_table(path: AnyPath, how: Reading | None = None) -> Table:
-    """Read a file of entries; what is not said in `how` is guessed, and told in the table's notes.
+    r"""Read a file of entries; what is not said in `how` is guessed, and told in the table's notes.
 
     Text may be separated by commas, tabs, semicolons, bars, ``::`` or blanks, with or without a header, plain or packed
     (.gz, .bz2, .xz, or inside a zip archive). Parquet needs the extra ``io``. Text is read fastest where the labels are
     whole numbers. Labels are whole numbers if all of them are written as such, without leading zeros; else text.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.tsv")
+    ...     _ = path.write_text("ann\tAlien\t5\nbob\tBabe\t4\n")
+    ...     table = rw.datasets.read_table(path)
+    >>> print(table.size, table.values)
+    2 [5. 4.]
     """
     how, where = how or Reading(), os.fspath(path)
-    with readable(path), opened(path) as stream:
+    readers = {"parquet": read_parquet, "Matrix Market": read_matrix_market, "text": read_text}
+    return Table(where, *readers[kind_of(where)](where, how))
+
+
+def kind_of(where: str) -> str:
+    """What a file is by its first bytes or its name: "parquet", "Matrix Market" or "text"."""
+    with readable(where), opened(where) as stream:
         start: bytes = stream.read(8)
     kind = next((kind for magic, kind in MAGIC.items() if start.startswith(magic)), None)
     other = next((words for magic, words in OTHER.items() if start.startswith(magic)), None)
     if other is not None:
         raise DataError(f"{where} is {other}.")
-    if kind == "parquet" or where.endswith(".parquet"):
-        return Table(where, *read_parquet(where, how))
-    if kind == "matrix market" or where.endswith((".mtx", ".mtx.gz")):
-        return Table(where, *read_matrix_market(where, how))
-    return Table(where, *read_text(where, how))
+    if kind is None and where.endswith(".parquet"):
+        return "parquet"
+    return kind or ("Matrix Market" if where.endswith((".mtx", ".mtx.gz")) else "text")
 
 
 def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observations:
-    """Observed entries of a person's file, labelled as in the file.
+    r"""Observed entries of a person's file, labelled as in the file.
 
     Parameters
     ----------
@@ -122,5 +148,16 @@ def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observ
         What to do with a pair that comes more than once.
     **how
         Fields of `Reading`: row, col, value, weight, separator, header, encoding, skip_bad_lines.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "stars.csv")
+    ...     _ = path.write_text("user,film,stars\nann,Alien,5\nbob,Babe,4\n")
+    ...     seen = rw.datasets.read_file(path)
+    >>> print(seen.row_labels, seen.col_labels, seen.targets)
+    ['ann' 'bob'] ['Alien' 'Babe'] [5. 4.]
     """
     return read_table(path, Reading(**how)).observations(duplicates)

@@ -57,15 +57,20 @@ def read_entries(path: AnyPath, layout: Layout, skip: int = 0) -> Entries:
     They come in file order. A path may end in .gz, .bz2 or .xz, or lead through a zip archive:
     ``ml-1m.zip/ml-1m/ratings.dat``. Unpacking takes another 0.2 s for a million lines.
     """
-    found, line = [], 1 + skip
-    for block in _blocks(path, skip):
-        entries, n_lines = _parse(block, layout, f"{os.fspath(path)}, line", line)
-        found.append(entries)
-        line += n_lines
+    found = list(entry_blocks(path, layout, skip))
     if not sum(rows.size for rows, _, _ in found):
         raise DataError(f"{os.fspath(path)} has no entries; each line must be {layout.words}.")
     rows, cols, values = (np.concatenate(part) for part in zip(*found, strict=True))
     return rows, cols, values
+
+
+def entry_blocks(path: AnyPath, layout: Layout, skip: int = 0) -> Iterator[Entries]:
+    """The same, some ten thousand lines at a time."""
+    line = 1 + skip
+    for block in _blocks(path, skip):
+        entries, n_lines = _parse(block, layout, f"{os.fspath(path)}, line", line)
+        yield entries
+        line += n_lines
 
 
 def first_line(path: AnyPath) -> str:

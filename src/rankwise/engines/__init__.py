@@ -6,6 +6,7 @@ from .offsets import Offsets
 from .over import check_targets, engine_over
 from .selection import best_weight
 from .shard import Shard
+from .stored import ShardFolder
 from .threads import Threads, usable_cores
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Engine",
     "Offsets",
     "Shard",
+    "ShardFolder",
     "Threads",
     "best_weight",
     "check_targets",

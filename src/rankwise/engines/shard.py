@@ -1,5 +1,7 @@
 """A row shard: some rows of the observed matrix, the prediction there, and the verbs it answers."""
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,22 +22,36 @@ class Shard:
     """Rows ``start`` to ``stop`` of an observed matrix with the current prediction at their entries.
 
     Holds per entry the column (4 bytes), and in the problem's number type the target, the weight if any, the
-    prediction, its slope, and the direction that was aimed at. `slopes` and `direction` also serve as scratch.
+    prediction, its slope, and the direction that was aimed at, made when first needed: by `room`, which gives an array
+    for each of these names. `slopes` and `direction` also serve as scratch.
     Verbs that change the prediction carry a step number, so that repeating one does no harm.
     """
 
-    def __init__(self, piece: Piece, loss: Loss, dtype: Any) -> None:
+    def __init__(self, piece: Piece, loss: Loss, dtype: Any, room: Callable[[str], Array] | None = None) -> None:
         self.buffers = Buffers()
+        self._room = room or (lambda name: np.zeros(piece.indices.size, dtype))
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula = loss.compiled, loss.formula
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
         self.targets = _fixed(piece.targets.astype(dtype, copy=False))
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
-        self.predicted = np.zeros(self.indices.size, dtype)
-        self.slopes = np.empty(self.indices.size, dtype)
-        self.direction = np.zeros(self.indices.size, dtype)
         self.base: Array | None = None
         self.step = 0
+
+    @cached_property
+    def predicted(self) -> Array:
+        """X at the entries; zero at first."""
+        return self._room("predicted")
+
+    @cached_property
+    def slopes(self) -> Array:
+        """Slopes of the losses, as `evaluate` left them."""
+        return self._room("slopes")
+
+    @cached_property
+    def direction(self) -> Array:
+        """What was aimed at."""
+        return self._room("direction")
 
     def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
         """What this shard says to a verb."""
@@ -148,7 +164,7 @@ class Shard:
             self.base = None
             return
         if self.base is None:
-            self.base = np.empty(self.indices.size, self.predicted.dtype)
+            self.base = self._room("base")
         rows, cols = (np.ascontiguousarray(side, np.float64) for side in (offsets.rows, offsets.cols))
         pattern.offsets_at(
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base

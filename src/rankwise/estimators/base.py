@@ -16,9 +16,9 @@ from ..losses import Loss
 from ..model import LowRankModel, Residuals, Seen, Targets, save, summary_html
 from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
-from ..observations import Observations, need_in_memory
+from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, get, solve
+from ..solvers import Result, fit_offsets, get, need_in_memory, solve
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving
@@ -135,9 +135,9 @@ class LowRankEstimator(Serving, BaseEstimator):
         model = self._fitted()
         if X is None and "observations_" not in self.__dict__:
             raise SettingError("The entries of the fit are not kept in a pickle; give them as `residuals(n, X=...)`.")
-        if X is None:
-            X = need_in_memory(self.observations_, "`residuals` without X", "give some as `residuals(n, X=...)`")
-        return model.residuals(X, n)
+        return model.residuals(
+            need_in_memory(self.observations_, "`residuals`", "give some of them as `X`") if X is None else X, n
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the observed entries."""
@@ -206,7 +206,7 @@ class LowRankEstimator(Serving, BaseEstimator):
             return self.rank
         if self.rank != "auto":
             raise SettingError(f"`rank` must be an integer of at least 1 or 'auto', got {self.rank!r}.")
-        need_in_memory(observations, 'rank="auto" with a pursuit', "give `rank` as a number")
+        observations = need_in_memory(observations, 'rank="auto"', "give `rank` as a number")
         longest = min(LONGEST, *observations.shape)
         loss = losses.get(loss)
         choice = choose_rank(observations, self._objective, solver, longest=longest, loss=loss, random_state=seed)

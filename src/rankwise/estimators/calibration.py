@@ -13,9 +13,10 @@ from ..model import LowRankModel
 from ..model.intervals import Calibration, Pair, Spread, pair_of, refuse_signs
 from ..model.residuals import Entries, entries_of
 from ..model.scales import spread_of
-from ..observations import Observations, need_in_memory
+from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
+from ..solvers import need_in_memory
 
 WAYS = ("auto", "variances", "quantiles")
 
@@ -24,10 +25,13 @@ def set_aside(observations: Observations, share: Any, seed: int) -> tuple[Observ
     """Entries to learn from, and entries to calibrate on if any are asked for."""
     if not is_number(share) or not 0 <= share < 1:
         raise SettingError(f"`calibration` must be a share of the entries from 0 to below 1, got {share!r}.")
-    if not share:
-        return observations, None
-    need_in_memory(observations, "`calibration`", "give other entries to `calibrate` after the fit")
-    return split_entries(observations, float(share), seed)
+    return (
+        split_entries(
+            need_in_memory(observations, "`calibration`", "give held-out ones to `calibrate`"), float(share), seed
+        )
+        if share
+        else (observations, None)
+    )
 
 
 def calibrated(estimator: Any, held_out: Any, train: Observations | None, coverage: Any, by: str) -> LowRankModel:

@@ -6,9 +6,9 @@ from .. import losses
 from .._errors import SettingError
 from ..losses import Loss
 from ..objectives import Objective, Problem
-from ..observations import Observations, need_in_memory
+from ..observations import Observations
 from ..selection import choose_ridge
-from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
+from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get, need_in_memory
 from .base import LowRankEstimator, loss_for
 from .matrices import MatrixEstimator
 
@@ -113,7 +113,7 @@ class Completion(LowRankEstimator):
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
             return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
         if self.ridge is None or self.ridge == "auto":
-            need_in_memory(observations, 'ridge="auto" with refine="factors"', "give `ridge` as a number")
+            observations = need_in_memory(observations, 'ridge="auto"', "give `ridge` as a number")
             per_row = observations.n_observed / observations.shape[0]
             self.path_ = choose_ridge(
                 observations,
@@ -232,4 +232,23 @@ class MatrixCompletion(MatrixEstimator, Completion):
         Number of steps.
     feature_names_in_ : ndarray
         Names of the columns, if `fit` got a data frame that is the matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> nan = np.nan
+    >>> X = np.array([[1, 2, 3, nan], [2, 4, nan, 8], [3, nan, 9, 12], [nan, 8, 12, 16.0]])  # one times table
+    >>> model = rw.MatrixCompletion("square", rank=1, refine="factors", ridge=0.01, offsets="none").fit(X)
+    >>> model.predict_entries([0, 3], [3, 0]).round(1)
+    array([4., 4.])
+
+    Labels come from data frames, and recommendations are labels, too:
+
+    >>> import pandas as pd
+    >>> stars = pd.DataFrame({"who": list("aabbcc"), "film": list("xyxzyz"), "stars": [5, 1, 4, 5, 2, 4]})
+    >>> model = rw.MatrixCompletion(rank=1).fit(stars, row="who", col="film", value="stars")
+    >>> films, scores = model.recommend("a", 1)
+    >>> print(films)
+    ['z']
     """

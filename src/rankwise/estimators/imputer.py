@@ -82,9 +82,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 6.0], [4.0, 8.0]])
-    >>> LowRankImputer().fit_transform(X).shape
-    (4, 2)
+    >>> import rankwise as rw
+    >>> X = np.outer(np.linspace(1.0, 5.0, 41), [1.0, 2.0, 3.0])  # three columns in proportion
+    >>> X[10, 1] = np.nan  # it was 4
+    >>> print(rw.LowRankImputer().fit_transform(X)[10].round(1))
+    [2. 4. 6.]
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRank
 
         Parameters
         ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
+        X : SciPy sparse matrix, array with NaN at unknown entries, data frame, Observations, or ShardFolder
             Stored entries of a sparse matrix are observed, explicit zeros included. A data frame of pandas, polars or
             pyarrow is long, one line per entry, if `col` and `value` are given; else it is the matrix itself with
             missing values at unknown entries, and its index and columns become labels.

@@ -70,8 +70,14 @@ class PairRegressor(RegressorMixin, Pairs):
 
     Examples
     --------
-    >>> from sklearn.model_selection import cross_val_score
-    >>> scores = cross_val_score(PairRegressor(rank=4), frame[["user", "item"]], frame["rating"])  # doctest: +SKIP
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
+    >>> pairs = np.column_stack((seen.rows, seen.cols))
+    >>> entries = KFold(3, shuffle=True, random_state=0)  # without shuffling, whole rows would be held out
+    >>> print(cross_val_score(rw.PairRegressor(rank=4), pairs, seen.targets, cv=entries).round(1))  # R²
+    [0.7 0.7 0.7]
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> "PairRegressor":
@@ -118,6 +124,18 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         The classes in sorted order, such as -1 and +1.
     model_, theta_, U_, V_, offsets_, path_, history_, status_, n_features_in_, feature_names_in_
         As in `PairRegressor`; the second class is +1 there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.signed_network(60, 60, rank=2, density=0.5, flip=0.0).observations
+    >>> pairs = np.column_stack((seen.rows, seen.cols))
+    >>> model = rw.SignedLinkPredictor(rank=4).fit(pairs[::2], seen.targets[::2])
+    >>> print(model.classes_, round(model.score(pairs[1::2], seen.targets[1::2]), 1))
+    [-1.  1.] 0.9
+    >>> model.predict_proba(pairs[:2]).shape
+    (2, 2)
     """
 
     loss: str | Loss = "logistic"

@@ -40,6 +40,17 @@ class RobustFactorization(MatrixEstimator):
     ----------
     model_, theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_
         As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> planted = rw.datasets.corrupted(80, 60, rank=2, density=0.6, share=0.1)  # a tenth of the entries is thrown off
+    >>> truth = planted.truth.to_dense()
+    >>> robust = rw.RobustFactorization(rank=10).fit(planted.observations).reconstruct()
+    >>> plain = rw.MatrixCompletion("square", rank=10, refine="coefficients").fit(planted.observations).reconstruct()
+    >>> print(bool(np.abs(robust - truth).mean() < np.abs(plain - truth).mean()))
+    True
     """
 
     def __init__(

@@ -32,7 +32,14 @@ BY_NAME: dict[str, type[Loss]] = {
 
 
 def get(loss: "str | Loss") -> Loss:
-    """Return a loss itself, or the one of that name with its default parameters."""
+    """Return a loss itself, or the one of that name with its default parameters.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.get("quantile")
+    Quantile(q=0.5)
+    """
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str) and loss in BY_NAME:
@@ -44,12 +51,26 @@ def get(loss: "str | Loss") -> Loss:
 
 
 def to_plain(loss: Loss | None) -> dict[str, Any] | None:
-    """Name and parameters of a built-in loss, as plain values; None for others, which are code."""
+    """Name and parameters of a built-in loss, as plain values; None for others, which are code.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.to_plain(rw.losses.Huber(0.5))
+    {'name': 'huber', 'parameters': {'delta': 0.5}}
+    """
     return {"name": loss.name, "parameters": asdict(loss)} if type(loss) in BY_NAME.values() else None  # type: ignore
 
 
 def from_plain(plain: dict[str, Any] | None) -> Loss | None:
-    """The loss that `to_plain` described."""
+    """The loss that `to_plain` described.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.from_plain({"name": "huber", "parameters": {"delta": 0.5}})
+    Huber(delta=0.5)
+    """
     return None if plain is None else BY_NAME[plain["name"]](**plain["parameters"])
 
 

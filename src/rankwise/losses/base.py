@@ -41,6 +41,15 @@ class Loss:
         The targets it takes, in words.
     link : str
         How predictions relate to targets: "identity", "logit" (log-odds of +1) or "log" (log of the rate).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> huber = rw.losses.get("huber")
+    >>> print(huber.smooth, huber.lipschitz, huber.domain)
+    True 1.0 any real number
+    >>> huber.slope([-5.0, 0.5], 0.0)
+    array([-1. ,  0.5])
     """
 
     name: ClassVar[str]

@@ -29,7 +29,15 @@ _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second
 
 
 class CustomLoss(Loss):
-    """A loss made from a user's function ``value(x, o)``; see `loss`."""
+    """A loss made from a user's function ``value(x, o)``; see `loss`.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> cube = rw.loss(lambda x, o: abs(x - o) ** 3)
+    >>> cube.value([0.0, 2.0], 1.0), cube.smooth
+    (array([1., 1.]), False)
+    """
 
     name = "custom"
 
@@ -111,9 +119,12 @@ def loss(
 
     Examples
     --------
-    >>> @loss
+    >>> import rankwise as rw
+    >>> @rw.loss
     ... def pinball(x, o):
     ...     return max(0.9 * (o - x), 0.1 * (x - o))
+    >>> pinball.value([0.0, 2.0], 1.0)
+    array([0.9, 0.1])
     """
     options: dict[str, Any] = {"slope": slope, "curvature": curvature, "smooth": smooth, "lipschitz": lipschitz}
     if value is None:

@@ -42,6 +42,14 @@ class Mixed(Loss):
         Column and target that each code stands for.
     scales, shifts : array-like of shape (n_columns,), optional
         Weight of each column's loss, 1 by default, and what is added to its predictions, 0 by default.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> columns, targets = [0, 0, 1, 1], [2.5, 3.0, 1.0, -1.0]  # numbers in column 0, signs in column 1
+    >>> loss, codes = rw.losses.Mixed.encode([rw.losses.Huber(), rw.losses.Logistic()], columns, targets)
+    >>> loss.value([2.5, 2.0, 0.0, 0.0], codes).round(3)
+    array([0.   , 0.5  , 0.693, 0.693])
     """
 
     name = "mixed"

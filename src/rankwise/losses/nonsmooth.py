@@ -12,7 +12,14 @@ from .base import Loss, SignLoss
 
 @dataclass(frozen=True)
 class Absolute(Loss):
-    """``|x - o|``, the l1 loss: gross outliers pull no harder than small errors."""
+    """``|x - o|``, the l1 loss: gross outliers pull no harder than small errors.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Absolute().value([1.0, 2.0, 5.0], 1.0)
+    array([0., 1., 4.])
+    """
 
     name = "l1"
     smooth = False
@@ -34,7 +41,14 @@ class Absolute(Loss):
 
 @dataclass(frozen=True)
 class Quantile(Loss):
-    """``q (o - x)`` below the target, ``(1 - q) (x - o)`` above: learns the q-quantile. The paper's scalene loss."""
+    """``q (o - x)`` below the target, ``(1 - q) (x - o)`` above: learns the q-quantile. The paper's scalene loss.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Quantile(0.9).value([0.0, 1.0, 2.0], 1.0).round(1)  # too low costs nine times as much as too high
+    array([0.9, 0. , 0.1])
+    """
 
     q: float = 0.5
     name = "quantile"
@@ -62,7 +76,14 @@ class Quantile(Loss):
 
 @dataclass(frozen=True)
 class Hinge(SignLoss):
-    """``max(0, 1 - x o)`` for targets -1 and +1."""
+    """``max(0, 1 - x o)`` for targets -1 and +1.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Hinge().value([-1.0, 0.0, 2.0], 1.0)
+    array([2., 1., 0.])
+    """
 
     name = "hinge"
     smooth = False
@@ -76,7 +97,14 @@ class Hinge(SignLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(Loss):
-    """``max(0, |x - o| - epsilon)``: errors up to `epsilon` cost nothing."""
+    """``max(0, |x - o| - epsilon)``: errors up to `epsilon` cost nothing.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.EpsilonInsensitive(0.5).value([1.0, 1.5, 3.0], 1.0)
+    array([0. , 0. , 1.5])
+    """
 
     epsilon: float = 0.1
     name = "epsilon-insensitive"

@@ -82,6 +82,13 @@ class Ordinal(_Levels):
 
     The all-thresholds loss of Rennie and Srebro (2005), for levels 0, 1, 2 and so on. `thresholds` has one number fewer
     than there are levels; by default 0.5, 1.5, 2.5 and so on. `from_targets` takes them from the levels' shares.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> grades = rw.losses.Ordinal(3)  # levels 0, 1 and 2, with thresholds at 0.5 and 1.5
+    >>> grades.value([0.0, 1.0, 2.0], 1.0).round(2)
+    array([1.18, 0.95, 1.18])
     """
 
     name = "ordinal"
@@ -97,6 +104,12 @@ class OrdinalHinge(_Levels):
     """Sum over all thresholds of ``max(0, 1 - side (x - threshold))``; see `Ordinal`.
 
     Made of straight lines, but of more than the search for a best step knows: steps are found as for any other loss.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.OrdinalHinge(3).value([0.0, 1.0, 2.0], 1.0)
+    array([1.5, 1. , 1.5])
     """
 
     name = "ordinal-hinge"
@@ -114,6 +127,13 @@ class ProportionalOdds(_Levels):
 
     The negative log likelihood of McCullagh's proportional odds model (1980) less its constant: the odds of passing
     threshold k are ``exp(x - threshold[k])``. See `Ordinal` for the thresholds.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> grades = rw.losses.ProportionalOdds.from_targets([0, 0, 1, 2])
+    >>> grades.median([-3.0, 0.0, 3.0])
+    array([0, 0, 2])
     """
 
     name = "proportional-odds"

@@ -16,7 +16,14 @@ from .base import Loss, SignLoss
 
 @dataclass(frozen=True)
 class Square(Loss):
-    """``(x - o)**2 / 2``; the half makes it 1-Lipschitz smooth, as Theorem 3 needs (Eq. 2 of the paper lacks it)."""
+    """``(x - o)**2 / 2``; the half makes it 1-Lipschitz smooth, as Theorem 3 needs (equation 2 of the paper lacks it).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Square().value([0.0, 1.0, 3.0], 1.0)
+    array([0.5, 0. , 2. ])
+    """
 
     name = "square"
     lipschitz = 1.0
@@ -38,7 +45,14 @@ class Square(Loss):
 
 @dataclass(frozen=True)
 class Logistic(SignLoss):
-    """``log(1 + exp(-x o))`` for targets -1 and +1; x is the log-odds of +1."""
+    """``log(1 + exp(-x o))`` for targets -1 and +1; x is the log-odds of +1.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Logistic().value([-2.0, 0.0, 2.0], 1.0).round(3)
+    array([2.127, 0.693, 0.127])
+    """
 
     name = "logistic"
     link = "logit"
@@ -52,7 +66,14 @@ class Logistic(SignLoss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """``(x - o)**2 / 2`` up to `delta` from the target, linear beyond."""
+    """``(x - o)**2 / 2`` up to `delta` from the target, linear beyond.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Huber(1.0).value([1.0, 2.0, 5.0], 1.0)
+    array([0. , 0.5, 3.5])
+    """
 
     delta: float = 1.0
     name = "huber"
@@ -85,7 +106,14 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class SquaredHinge(SignLoss):
-    """``max(0, 1 - x o)**2 / 2`` for targets -1 and +1."""
+    """``max(0, 1 - x o)**2 / 2`` for targets -1 and +1.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.SquaredHinge().value([-1.0, 0.0, 1.0], 1.0)
+    array([2. , 0.5, 0. ])
+    """
 
     name = "squared-hinge"
     lipschitz = 1.0
@@ -98,7 +126,14 @@ class SquaredHinge(SignLoss):
 
 @dataclass(frozen=True)
 class SmoothHinge(SignLoss):
-    """Hinge with its corner rounded over 0 < x o < 1, for targets -1 and +1 (Rennie and Srebro, 2005)."""
+    """Hinge with its corner rounded over 0 < x o < 1, for targets -1 and +1 (Rennie and Srebro, 2005).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.SmoothHinge().value([-1.0, 0.5, 1.0], 1.0)
+    array([1.5  , 0.125, 0.   ])
+    """
 
     name = "smooth-hinge"
     lipschitz = 1.0
@@ -111,7 +146,14 @@ class SmoothHinge(SignLoss):
 
 @dataclass(frozen=True)
 class Poisson(Loss):
-    """``exp(x) - o x`` for counts; x is the log of the rate. No global Lipschitz constant: steps by backtracking."""
+    """``exp(x) - o x`` for counts; x is the log of the rate. No global Lipschitz constant: steps by backtracking.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.Poisson().value([0.0, 1.0], 2.0).round(3)
+    array([1.   , 0.718])
+    """
 
     name = "poisson"
     link = "log"

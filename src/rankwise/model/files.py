@@ -85,7 +85,19 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
 
 
 def load(path: str | os.PathLike[str]) -> LowRankModel:
-    """Read a model file. Never runs code from it."""
+    """Read a model file. Never runs code from it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import rankwise as rw
+    >>> model = rw.MatrixCompletion(rank=2).fit([[1.0, 2.0], [3.0, float("nan")]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/small.rankwise")
+    ...     again = rw.load(f"{folder}/small.rankwise")
+    >>> print(again.shape, again.rank)
+    (2, 2) 2
+    """
     try:
         with open(path, "rb") as handle:
             sound = sealed(handle)

@@ -84,6 +84,16 @@ class LowRankModel(Recommending):
         Both sides as the last sweep left them, if it was learned by sweeps.
     scale : float, default=1
         What an entry's loss counts for against the spread of the factors: one over the noise, where there is any.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> model = rw.solve(rw.Problem(seen, "square"), "eglrl", rank=3).model
+    >>> print(model.rank, model.U.shape, model.V.shape)
+    3 (40, 3) (30, 3)
+    >>> model.predict_entries([0, 1], [2, 2], rank=1).shape  # any rank up to its own, without a new fit
+    (2,)
     """
 
     path: NDArray[np.float64]

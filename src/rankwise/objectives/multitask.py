@@ -23,6 +23,18 @@ class MultitaskRegression:
     designs : sequence of array-like, shapes (n_t, n_features)
         One design matrix per task.
     responses : sequence of array-like, shapes (n_t,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> rng = np.random.default_rng(0)
+    >>> weights = np.outer(rng.normal(size=5), rng.normal(size=3))  # three tasks that share one direction
+    >>> designs = [rng.normal(size=(20, 5)) for _ in range(3)]
+    >>> objective = rw.MultitaskRegression(designs, [A @ w for A, w in zip(designs, weights.T)])
+    >>> model = rw.solve(objective, "r1mp", rank=3).model
+    >>> print(bool(np.abs(model.to_dense() - weights).max() < 0.1))
+    True
     """
 
     smooth, quadratic, piecewise_linear = True, True, False

@@ -33,6 +33,14 @@ class Problem:
         Threads; None means all usable cores. Results do not depend on it.
     offsets : Offsets, optional
         Added to X at every entry; solvers that find offsets of their own refuse them.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 0, 1], [0, 1, 1], [1.0, -1.0, 1.0])
+    >>> problem = rw.Problem(seen, "logistic")
+    >>> print(problem.shape, problem.lipschitz, round(problem.value(), 4))  # at X = 0: 3 log 2
+    (2, 2) 0.25 2.0794
     """
 
     def __init__(

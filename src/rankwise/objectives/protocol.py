@@ -14,6 +14,14 @@ class Gradient(Protocol):
     """The gradient of f at the current point, as an operator that `scipy.sparse.linalg` understands.
 
     It is valid until the point moves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> gradient = rw.Problem(rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]), "square").gradient()
+    >>> gradient.matvec(np.ones(2)), round(gradient.norm, 4)
+    (array([-1., -2.]), 2.2361)
     """
 
     shape: tuple[int, int]
@@ -30,7 +38,18 @@ class Gradient(Protocol):
 
 
 class Restriction(Protocol):
-    """f as a function of a few coefficients c."""
+    """f as a function of a few coefficients c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> problem = rw.Problem(rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]), "square")
+    >>> problem.add(1.0, 1.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    >>> value, slope = problem.along_terms()(np.array([3.0]))  # at X = 3 u v.T
+    >>> print(value, slope)
+    4.0 [2.]
+    """
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
         """Value and gradient at c."""
@@ -46,7 +65,18 @@ class Restriction(Protocol):
 
 
 class PlaneRestriction(Restriction, Protocol):
-    """f as a function of (shrink, weight), at shrink X + weight D."""
+    """f as a function of (shrink, weight), at shrink X + weight D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> problem = rw.Problem(rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]), "square")
+    >>> plane = problem.along(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
+    >>> value, slopes = plane(np.array([1.0, 3.0]))  # at X + 3 u v.T
+    >>> print(value, slopes)
+    4.0 [0. 2.]
+    """
 
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
         """Minimiser of ``f(X + w D) + tilt w + curvature w**2 / 2`` over w >= 0, if f is piecewise linear."""
@@ -57,6 +87,16 @@ class Objective(Protocol):
     """A convex function f of a matrix X, and a current point X in factored form.
 
     Anything that has these members can be minimised by the greedy pursuit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0])
+    >>> objective: rw.objectives.Objective = rw.Problem(seen, "square")
+    >>> objective.add(1.0, 2.0, np.array([1.0, 0.0]), np.array([1.0, 0.0]))  # X = X + 2 u v.T
+    >>> objective.value()
+    2.5
     """
 
     shape: tuple[int, int]

@@ -19,6 +19,14 @@ class Ridged:
 
     The gradient is that of f plus ``ridge X``, low-rank, and is never formed. ``||X||_F**2`` comes from the inner
     products of the terms, one new row per step in O((n_rows + n_cols) rank).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 0, 1], [0, 1, 1], [1.0, 2.0, 4.0])
+    >>> objective = rw.Ridged(rw.Problem(seen, "square"), 0.5)
+    >>> print(objective.lipschitz, objective.strong_convexity)
+    1.5 0.5
     """
 
     def __init__(self, objective: Objective, ridge: float) -> None:

@@ -5,7 +5,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import SettingError
 from .observed import Observations
 from .shards import TargetFacts
 
@@ -56,10 +55,3 @@ class Entries(Protocol):
     def transposed(self) -> "Entries":
         """The same entries with rows and columns exchanged."""
         ...
-
-
-def need_in_memory(entries: Any, what: str, cure: str) -> Observations:
-    """The entries themselves, if they are in this process's memory; refused by the name of what needs that if not."""
-    if isinstance(entries, Observations):
-        return entries
-    raise SettingError(f"{what} needs all entries in memory, and {type(entries).__name__} are not; {cure}.")

@@ -50,6 +50,16 @@ class Observations:
         Weight of each entry's loss; None means one for all.
     row_labels, col_labels : ndarray or None
         What the rows and columns are called; None means their numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 0, 2], [1, 3, 0], [5.0, 3.0, 4.0], shape=(3, 4))
+    >>> seen.n_observed, seen.shape
+    (3, (3, 4))
+    >>> rw.Observations.from_dense([[1.0, np.nan], [np.nan, 2.0]]).targets
+    array([1., 2.])
     """
 
     def __init__(
@@ -224,8 +234,9 @@ class Observations:
         """Sum of the weights; the number of entries if there are none."""
         if self.weights is None:
             return float(self.n_observed)
-        ends = self.indptr[self.cuts()].tolist()  # shard by shard, as they are added up wherever they are
-        return math.fsum(float(self.weights[lo:hi].sum(dtype=np.float64)) for lo, hi in pairwise(ends))
+        return math.fsum(
+            float(part.weights.sum(dtype=np.float64)) for part in self.pieces() if part.weights is not None
+        )
 
     @property
     def rows(self) -> NDArray[np.int64]:

@@ -31,6 +31,7 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     n_shards = max(1, n_observed // size)
     wanted = np.arange(1, n_shards, dtype=np.uint64) * np.uint64(n_observed) // np.uint64(n_shards)
     inner = np.searchsorted(indptr, wanted, side="left")
+    inner = inner[indptr[inner] < n_observed]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
 
 

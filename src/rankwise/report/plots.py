@@ -21,7 +21,16 @@ __all__ = ["calibration", "convergence", "factor_map", "rank_path", "residuals",
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:
-    """Draw the value that the solver minimised against seconds, one marker per step."""
+    """Draw the value that the solver minimised against seconds, one marker per step.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> axes = rw.plots.convergence(rw.MatrixCompletion(rank=4).fit(seen))
+    >>> axes.get_title()
+    'Convergence'
+    """
     history = model_of(model).facts.get("history")
     if not history or not history["value"]:
         raise SettingError("This model does not say how it was learned; fit an estimator to have its steps kept.")
@@ -39,6 +48,14 @@ def rank_path(source: Any, *, ax: Any = None) -> Any:
     source : estimator, LowRankModel or Choice
         One whose rank (or ridge, which is drawn on a log scale) was chosen on held-out entries, by ``rank="auto"``.
     ax : Axes, optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(80, 60, rank=2, density=0.5).observations
+    >>> axes = rw.plots.rank_path(rw.MatrixCompletion("square", refine="economic").fit(seen))
+    >>> axes.get_xlabel()
+    'rank'
     """
     choice = choice_of(source)
     if choice is None:
@@ -56,7 +73,16 @@ def rank_path(source: Any, *, ax: Any = None) -> Any:
 
 
 def spectrum(model: Any, *, ax: Any = None) -> Any:
-    """Draw the size of each component's coefficient, ``abs(theta)``, in order; the singular values after sweeps."""
+    """Draw the size of each component's coefficient, ``abs(theta)``, in order; the singular values after sweeps.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> axes = rw.plots.spectrum(rw.MatrixCompletion(rank=4).fit(seen))
+    >>> axes.get_xlabel()
+    'component'
+    """
     theta = np.abs(model_of(model).theta)
     ax = axes_or_new(ax)
     ax.plot(np.arange(1, theta.size + 1), theta, markersize=4, **line_style(0))
@@ -66,7 +92,16 @@ def spectrum(model: Any, *, ax: Any = None) -> Any:
 
 
 def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
-    """Draw a histogram of predicted less observed values; under losses of signs, of prediction times sign."""
+    """Draw a histogram of predicted less observed values; under losses of signs, of prediction times sign.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> train, test = rw.selection.split_entries(rw.datasets.ratings(40, 30, rank=2, density=0.5).observations)
+    >>> axes = rw.plots.residuals(rw.MatrixCompletion(rank=4).fit(train), test)
+    >>> axes.get_title()
+    'Residuals on held-out entries'
+    """
     model = model_of(model)
     found = residuals_of(model, match(model, held_out))
     title = "Margins on held-out entries" if kind_of(model) == "signs" else "Residuals on held-out entries"
@@ -77,7 +112,16 @@ def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
 
 
 def calibration(model: Any, held_out: Any, *, ax: Any = None) -> Any:
-    """Draw the share of +1 against its predicted probability, in ten bins, each with its number of entries."""
+    """Draw the share of +1 against its predicted probability, in ten bins, each with its number of entries.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> train, test = rw.selection.split_entries(rw.datasets.signed_network(40, 30, rank=2, density=0.5).observations)
+    >>> axes = rw.plots.calibration(rw.MatrixCompletion(rank=4).fit(train), test)
+    >>> axes.get_xlabel()
+    'predicted probability of +1'
+    """
     model = model_of(model)
     found = reliability_of(model, match(model, held_out))
     ax = axes_or_new(ax)
@@ -106,6 +150,14 @@ def factor_map(
     labels : int, default=10
         Points that get a name.
     ax : Axes, optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> axes = rw.plots.factor_map(rw.MatrixCompletion(rank=4).fit(seen), "columns", labels=3)
+    >>> len(axes.texts)
+    3
     """
     model = model_of(model)
     if axis not in AXES:

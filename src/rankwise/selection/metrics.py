@@ -30,6 +30,12 @@ def sign_accuracy(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLik
     predicted : array-like of shape (n,)
         On the link scale, where zero is the border.
     weights : array-like of shape (n,), optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.selection.sign_accuracy([-1, 1, 1, 1], [-0.3, 2.0, -1.0, 0.0])
+    0.5
     """
     signs, x = _signs_and_predictions(targets, predicted)
     return float(np.average(signs * x > 0, weights=_weights(weights, x.size)))
@@ -47,6 +53,12 @@ def auc(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None =
         -1 or +1, each at least once.
     predicted : array-like of shape (n,)
     weights : array-like of shape (n,), optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.selection.auc([-1, -1, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
     """
     signs, x = _signs_and_predictions(targets, predicted)
     n_plus = int(np.count_nonzero(signs > 0))
@@ -76,6 +88,12 @@ def macro_f1(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | N
     predicted : array-like of shape (n,)
         On the link scale, where zero is the border.
     weights : array-like of shape (n,), optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> round(rw.selection.macro_f1([-1, 1, 1, 1], [-2.0, 1.0, 1.0, -1.0]), 4)
+    0.7333
     """
     signs, x = _signs_and_predictions(targets, predicted)
     given = _weights(weights, x.size)
@@ -95,6 +113,12 @@ def mean_absolute_error(
     clip : (lowest, highest), optional
         The scale of the targets, such as ``(1, 5)`` stars: predictions beyond an end count as that end.
     weights : array-like of shape (n,), optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.selection.mean_absolute_error([1.0, 2.0], [1.5, 4.0])
+    1.25
     """
     o, x = _targets_and_predictions(targets, predicted)
     return float(np.average(np.abs(_clipped(x, clip) - o), weights=_weights(weights, x.size)))
@@ -113,6 +137,12 @@ def root_mean_squared_error(
     clip : (lowest, highest), optional
         As in `mean_absolute_error`.
     weights : array-like of shape (n,), optional
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.selection.root_mean_squared_error([1.0, 2.0], [1.0, 4.0])
+    1.4142135623730951
     """
     o, x = _targets_and_predictions(targets, predicted)
     return float(np.sqrt(np.average((_clipped(x, clip) - o) ** 2, weights=_weights(weights, x.size))))

@@ -34,6 +34,14 @@ class Choice:
         Ranks or ridges tried.
     scores, deviations : ndarray of shape (n,)
         Mean loss on the held-out entries, and its standard error.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(80, 60, rank=2, density=0.5).observations
+    >>> model = rw.MatrixCompletion("square", refine="economic").fit(seen)  # rank="auto"
+    >>> print(model.path_.best == model.model_.rank, model.path_.settings[:3])
+    True [1 2 3]
     """
 
     best: Any
@@ -84,6 +92,15 @@ def choose_rank(
     loss : Loss
         What the held-out entries are scored by.
     random_state : int, default=0
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(80, 60, rank=2, density=0.5).observations
+    >>> square = rw.losses.Square()
+    >>> choice = rw.selection.choose_rank(seen, lambda part: rw.Problem(part, square), "eglrl", longest=8, loss=square)
+    >>> print(choice.best)
+    2
     """
     log.debug("choosing the rank on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
@@ -131,6 +148,16 @@ def choose_ridge(
     max_iter : int, optional
         Sweeps of each fit.
     random_state : int, default=0
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> square, sweeps = rw.losses.Square(), lambda ridge: rw.solvers.FactorSweeps(ridge=ridge)
+    >>> build = lambda part: rw.Problem(part, square)
+    >>> choice = rw.selection.choose_ridge(seen, build, sweeps, ridges=[8.0, 4.0, 2.0, 1.0], rank=4, loss=square)
+    >>> print(choice.best)
+    1.0
     """
     log.debug("choosing the ridge on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)

@@ -25,6 +25,12 @@ class Score(NamedTuple):
         For people.
     unit : str
         What the value counts, and which way is better.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.selection.Score("rmse", 0.87, "RMSE", "in units of the values, lower is better").title
+    'RMSE'
     """
 
     name: str
@@ -37,6 +43,18 @@ def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[
     """Scores of predictions on the link scale: of signs for sign losses, of distances for the others; the mean loss.
 
     The AUC is left out where only one sign is there. Without a loss, as in models of users' own, distances it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> signs, log_odds = np.array([-1.0, 1.0, 1.0]), np.array([-2.0, 1.0, 3.0])
+    >>> for score in rw.selection.fitting_scores(rw.losses.Logistic(), signs, log_odds):
+    ...     print(score.title, round(score.value, 2))
+    accuracy 1.0
+    AUC 1.0
+    macro F1 1.0
+    mean loss 0.16
     """
     found = _of_signs(targets, predicted) if isinstance(loss, SignLoss) else _of_distances(loss, targets, predicted)
     if loss is not None:

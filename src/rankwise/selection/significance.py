@@ -35,6 +35,13 @@ def best_methods(
     -------
     set of str
         Empty if no method finished all folds.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> accuracy = {"ours": [0.93, 0.94, 0.93], "theirs": [0.90, 0.91, 0.91]}
+    >>> rw.selection.best_methods(accuracy, larger_is_better=True)
+    {'ours'}
     """
     if not is_number(confidence) or not 0 < confidence < 1:
         raise SettingError(f"`confidence` must be above 0 and below 1, got {confidence!r}.")

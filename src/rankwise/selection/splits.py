@@ -30,6 +30,14 @@ def split_entries(
     Returns
     -------
     train, held_out : Observations
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> train, test = rw.selection.split_entries(seen, 0.25)
+    >>> print(seen.n_observed, train.n_observed, test.n_observed)
+    600 450 150
     """
     if not is_number(held_out) or not 0 < held_out < 1:
         raise SettingError(f"`held_out` must be a share above 0 and below 1, got {held_out!r}.")
@@ -56,6 +64,13 @@ def folds(
         From 2 to the number of entries; the paper takes 10 for the signed networks (Section 5.1).
     random_state : int, default=0
         The same number gives the same folds.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print([test.n_observed for train, test in rw.selection.folds(seen, 3)])
+    [200, 200, 200]
     """
     n = observations.n_observed
     if not is_whole(n_folds) or not 2 <= n_folds <= n:

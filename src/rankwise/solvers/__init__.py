@@ -8,6 +8,7 @@ from .greedy import GreedyPursuit
 from .history import History, Record
 from .loop import Result, solve
 from .methods import METHODS, get
+from .needs import need_in_memory
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
@@ -36,6 +37,7 @@ __all__ = [
     "Wiberg",
     "fit_offsets",
     "get",
+    "need_in_memory",
     "soft_impute",
     "solve",
 ]

@@ -13,9 +13,10 @@ from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1, need_positive
+from .needs import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
+INSTEAD = 'use method="glrl-nonsmooth"'
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
 
@@ -52,6 +53,14 @@ class ADMM(Solver):
         0.3 % above the minimum, at 1.01 below 0.05 %, in three times the steps.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.corrupted(20, 15, rank=1, density=0.8).observations
+    >>> result = rw.solve(rw.Problem(seen, "l1"), rw.solvers.ADMM(nuclear_weight=3.0), rank=15)
+    >>> print(result.model.rank)  # it follows from the weight
+    2
     """
 
     nuclear_weight: float | None = None
@@ -71,9 +80,9 @@ class ADMM(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """X = 0, all of the observed matrix in the error."""
-        observations = need_l1(objective, "ADMM").observations
+        observations = need_in_memory(need_l1(objective, "ADMM").observations, "ADMM", INSTEAD)
         size = 8.0 * DENSE_COPIES * objective.shape[0] * objective.shape[1]
-        refuse_if_too_large(size, "ADMM", "dense matrices", 'use method="glrl-nonsmooth"', self.memory_limit)
+        refuse_if_too_large(size, "ADMM", "dense matrices", INSTEAD, self.memory_limit)
         objective.reset()
         observed, weights = np.zeros(objective.shape), np.zeros(objective.shape)
         observed[observations.rows, observations.cols] = observations.targets

@@ -20,10 +20,11 @@ TRIES = 40
 
 @dataclass
 class State:
-    """The two factors, ``X = U V.T``."""
+    """The two factors, ``X = U V.T``, and whether X has been moved there yet."""
 
     U: Array
     V: Array
+    there: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,13 @@ class AltMin(Solver):
 
     Starts from the leading triplets of the negative gradient at zero, scaled to the minimum of f along them; the
     papers do not say where they start.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.AltMin(), rank=2).model.rank)
+    2
     """
 
     max_iter: int | None = 500
@@ -57,7 +65,9 @@ class AltMin(Solver):
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One line-searched gradient step on each factor."""
         tried = 0
-        objective.move(*unit_terms(state.U, state.V))
+        if not state.there:
+            objective.move(*unit_terms(state.U, state.V))
+            state.there = True
         for side in ("U", "V"):
             gradient = objective.gradient()
             if side == "U":
@@ -66,7 +76,7 @@ class AltMin(Solver):
             else:
                 slope = gradient.rmatmat(state.U)
                 phi = objective.along(state.U, slope, -np.ones(slope.shape[1]))
-            length, used = armijo(phi, float(np.sum(slope**2)))
+            length, used = armijo(phi, objective.value(), float(np.sum(slope**2)))
             tried += used
             setattr(state, side, getattr(state, side) - length * slope)
             objective.move(*unit_terms(state.U, state.V))
@@ -79,14 +89,12 @@ def unit_terms(U: Array, V: Array) -> tuple[Array, Array, Array]:
     return left * right, U / np.where(left > 0, left, 1.0), V / np.where(right > 0, right, 1.0)
 
 
-def armijo(phi: PlaneRestriction, squared: float) -> tuple[float, int]:
+def armijo(phi: PlaneRestriction, value: float, squared: float) -> tuple[float, int]:
     """Length of a step along the negative gradient, whose squared norm is given: Newton's, halved until f falls."""
-    here = np.array([1.0, 0.0])
-    value = phi(here)[0]
-    curvature = float(phi.curve(here, np.array([0.0, 1.0]))[1])
+    curvature = float(phi.curve(np.array([1.0, 0.0]), np.array([0.0, 1.0]))[1])
     length = squared / curvature if curvature > 0 else 1.0
     for tries in range(1, TRIES):
         if phi(np.array([1.0, length]))[0] <= value - 1e-4 * length * squared:
-            return length, tries + 1
+            return length, tries
         length *= 0.5
-    return 0.0, TRIES
+    return 0.0, TRIES - 1

@@ -17,6 +17,12 @@ class Solver:
     `descends`: no step raises the value, so that the last point is the best.
     `truncates`: terms change when others join, and a model of lower rank is the truncated one.
     `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> [name for name, (solver, _) in rw.solvers.METHODS.items() if not solver.grows]
+    ['rankwise', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
     """
 
     grows: ClassVar[bool] = True

@@ -31,6 +31,13 @@ class GECO(Solver):
     n_lbfgs : int, default=50
         Most L-BFGS iterations on the core per step.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.GECO(), rank=2).model.rank)
+    2
     """
 
     n_lbfgs: int = 50

@@ -31,6 +31,14 @@ class GreedyPursuit(Solver):
         The paper's rank1SVD; "power" is its 30 power iterations.
     shrinkage : float, default=1
         Share of every step that is taken, as in boosting; below 1 the path overfits later. For a named refinement.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> pursuit = rw.solvers.GreedyPursuit("coefficients", oracle="lanczos")
+    >>> print(rw.solve(rw.Problem(seen, "square"), pursuit, rank=3).model.rank)
+    3
     """
 
     refine: Any = "economic"

@@ -59,6 +59,15 @@ class Record:
         Terms that joined in this step; more than one only in the nonsmooth pursuit, the paper's i_t.
     score : float or None
         Score on the held-out entries, if any.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> steps = []
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> result = rw.solve(rw.Problem(seen, "square"), rank=2, callback=steps.append)
+    >>> print(steps[0].step, steps[0].rank, steps[0].inner_rank)
+    1 1 1
     """
 
     step: int
@@ -76,7 +85,18 @@ class Record:
 
 
 class History(Sequence[Record]):
-    """The records of a run, and the value it started from."""
+    """The records of a run, and the value it started from.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> history = rw.solve(rw.Problem(seen, "square"), rank=3).history
+    >>> print([record.rank for record in history])
+    [1, 2, 3]
+    >>> print(history[-1].value < history[0].value < history.initial_value)
+    True
+    """
 
     def __init__(self, initial_value: float, records: Sequence[Record] = ()) -> None:
         self.initial_value = initial_value

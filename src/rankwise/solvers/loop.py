@@ -39,6 +39,14 @@ class Result:
         Why it stopped.
     compile_seconds : float
         Time spent compiling before the clock started; near zero once the kernels are cached.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> result = rw.solve(rw.Problem(seen, "square"), rank=2)
+    >>> print(result.status.message)
+    Reached rank 2.
     """
 
     model: LowRankModel
@@ -93,6 +101,15 @@ def solve(
     Returns
     -------
     Result
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> train, test = rw.selection.split_entries(seen, 0.2)
+    >>> result = rw.solve(rw.Problem(train, "square"), "eglrl", rank=5, held_out=test)
+    >>> print(result.status.reason, result.model.rank, len(result.history))
+    rank 5 5
     """
     if not all(hasattr(objective, name) for name in ("point", "gradient", "along")):
         raise SettingError(

@@ -35,7 +35,14 @@ SMOOTH_ONLY = (*SQUARE_ONLY, "glrl", "eglrl", "ais-impute", "soft-impute", "altm
 
 
 def get(method: Any, objective: Any = None) -> Any:
-    """Return a solver itself, or the one of that name; check that it fits the objective."""
+    """Return a solver itself, or the one of that name; check that it fits the objective.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.get("eglrl")
+    GreedyPursuit(refine='economic', oracle='power', shrinkage=1.0)
+    """
     if not isinstance(method, str):
         if not isinstance(method, Solver):
             raise SettingError(f"A method must be a name or a solver, got {type(method).__name__}.")

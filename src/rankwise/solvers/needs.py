@@ -7,13 +7,12 @@ import numpy as np
 from .._checks import is_number
 from .._errors import LossError, SettingError
 from ..objectives import Problem
-from ..observations import need_in_memory
+from ..observations import Observations
 
 
 def need_l1(objective: Any, method: str) -> Problem:
     """The objective itself, if it is the l1 loss on observed entries and nothing else."""
     if isinstance(objective, Problem) and objective.loss.name == "l1":
-        need_in_memory(objective.observations, method, 'use method="glrl-nonsmooth"')
         return objective
     loss = getattr(objective, "loss", objective)
     raise LossError(f'{method} needs the l1 loss without a ridge, got {loss!r}; use loss="l1" or another method.')
@@ -55,3 +54,12 @@ def need_positive(name: str, given: Any, optional: bool = False) -> None:
     """Raise unless `given` is a positive, finite number, or None where that will do."""
     if not (optional and given is None) and not (is_number(given) and 0 < given < np.inf):
         raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
+
+
+def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
+    """The entries themselves, if they are in memory."""
+    if not isinstance(entries, Observations):
+        raise SettingError(
+            f"{what} needs the entries in memory, and these are in a {type(entries).__name__}: {instead}."
+        )
+    return entries

@@ -74,6 +74,14 @@ class NonsmoothPursuit(Solver):
     max_inner_rank : int or None, default=2
         Most triplets in one step; the paper finds 1 or 2 in practice. None: as many as line 8 asks for.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.corrupted(40, 30, rank=2, density=0.5).observations
+    >>> pursuit = rw.solvers.NonsmoothPursuit(max_inner_rank=1)
+    >>> print(rw.solve(rw.Problem(seen, "l1"), pursuit, rank=3).model.rank)
+    3
     """
 
     descends = False

@@ -74,6 +74,14 @@ class AISImpute(Solver):
         The weight falls from the largest useful one to the wanted one by this factor a step; 0 starts at the end.
     n_power : int, default=3
         Block power iterations per step.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> result = rw.solve(rw.Problem(seen, "square"), rw.solvers.AISImpute(nuclear_weight=5.0), rank=10)
+    >>> print(result.model.rank)  # it follows from the weight
+    2
     """
 
     nuclear_weight: float | None = None
@@ -129,7 +137,8 @@ class AISImpute(Solver):
         U, V = (np.column_stack((getattr(state.now, side), getattr(state.before, side))) for side in "UV")
         objective.move(theta, U, V)
         lipschitz = float(objective.lipschitz or 1.0)
-        target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), LowRank(theta, U, V))
+        here = LowRank(theta, objective.point.U, objective.point.V)  # as stored: half the bytes, and where X really is
+        target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), here)
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
         kept = values > weight / lipschitz
         kept[state.most :] = False
@@ -174,7 +183,14 @@ class AISImpute(Solver):
 
 
 def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
-    """Plain soft-impute (Mazumder et al., 2010): no momentum."""
+    """Plain soft-impute (Mazumder et al., 2010): no momentum.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.soft_impute(nuclear_weight=5.0).accelerate
+    False
+    """
     return AISImpute(nuclear_weight, accelerate=False, continuation=0.0)
 
 

@@ -32,6 +32,12 @@ class NoRefinement:
     """Keep every coefficient as it was set: the paper's "GLRL w/o coef upd".
 
     This and the others take the share `shrinkage` of their step, as in boosting; the paper takes all of it.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.NoRefinement(shrinkage=0.5)).refine
+    NoRefinement(shrinkage=0.5)
     """
 
     shrinkage: float = 1.0
@@ -51,10 +57,16 @@ class NoRefinement:
 
 @dataclass(frozen=True)
 class Economic:
-    """Refit two numbers, Eq. 6: a factor for all that was there, and the new term's weight (EGLRL).
+    """Refit two numbers, Eq. 7: a factor for all that was there, and the new term's weight (EGLRL).
 
     Exact under the square loss (economic R1MP); otherwise at most `max_iter` L-BFGS iterations, started from Line 4's
     point so that Proposition 1 holds. Costs O(n_observed) per evaluation, whatever the rank.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.Economic(max_iter=10)).refine
+    Economic(max_iter=10, shrinkage=1.0)
     """
 
     max_iter: int = 5
@@ -84,11 +96,17 @@ class Economic:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Refit the coefficients of all terms, Eq. 5 (GLRL).
+    """Refit the coefficients of all terms, Eq. 6 (GLRL).
 
     Exact under the square loss, where it is R1MP; otherwise at most `max_iter` L-BFGS iterations, started from
     Line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation. The paper needs "fewer than
     five" iterations; one comes closest to its held-out accuracy, and more overfit (benchmarks/bench_lbfgs.py).
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.GreedyPursuit(rw.solvers.Coefficients(max_iter=5)).refine
+    Coefficients(max_iter=5, shrinkage=1.0)
     """
 
     max_iter: int = 1

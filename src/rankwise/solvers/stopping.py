@@ -11,7 +11,14 @@ from .history import Record
 
 @dataclass(frozen=True)
 class Status:
-    """Why a run ended: a word for programs, a sentence for people."""
+    """Why a run ended: a word for programs, a sentence for people.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.Status("rank", "Reached rank 2.").reason
+    'rank'
+    """
 
     reason: str
     message: str

@@ -208,6 +208,13 @@ class FactorSweeps(Sweeps):
     blur : float, default=0.01
         Corners of nonsmooth losses are rounded over this share of the mean loss of a constant; over half of it at
         first, and half as much each sweep, so that entries at a corner do not hold a row there.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.FactorSweeps(ridge=1.0), rank=2).model.rank)
+    2
     """
 
     ridge: float = 2.0
@@ -287,6 +294,13 @@ class BayesSweeps(Sweeps):
         Ridge of what the pattern says, in units of the rows' own precisions.
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=4).status.message)
+    Took 12 steps, to rank 4.
     """
 
     uncertain: ClassVar[bool] = True
@@ -374,7 +388,15 @@ def held_back(problem: Problem, U: Array, V: Array, s: Array) -> float:
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
-    """The offsets alone, their ridge learned; three sweeps."""
+    """The offsets alone, their ridge learned; three sweeps.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_dense([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])
+    >>> print(round(rw.solvers.fit_offsets(rw.Problem(seen, "square")).constant, 2))
+    2.5
+    """
     solver = BayesSweeps(offsets)
     solver.init(problem, 1)
     found = problem.offsets

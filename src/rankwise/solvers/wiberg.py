@@ -17,10 +17,11 @@ from .altmin import unit_terms
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_l1, need_positive
+from .needs import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
+INSTEAD = 'use method="glrl-nonsmooth"'
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
 LONGEST = 3600.0  # a linear program that would take longer than this is refused, unless it has a time limit
 
@@ -60,6 +61,14 @@ class Wiberg(Solver):
         would take more than an hour are refused.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.corrupted(8, 6, rank=1, density=0.9).observations
+    >>> result = rw.solve(rw.Problem(seen, "l1"), rw.solvers.Wiberg(), rank=1, max_iter=5)
+    >>> print(result.history[-1].value <= result.history.initial_value)
+    True
     """
 
     radius: float = 1.0
@@ -76,7 +85,7 @@ class Wiberg(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """U from the leading singular vectors of the observed matrix, V optimal for it."""
-        observations = need_l1(objective, "Wiberg").observations
+        observations = need_in_memory(need_l1(objective, "Wiberg").observations, "Wiberg", INSTEAD)
         rank = min(rank, *observations.shape)
         self._refuse_if_hopeless(observations, rank)
         objective.reset()
@@ -95,7 +104,7 @@ class Wiberg(Solver):
         nonzeros = observations.n_observed * (rank**2.0 + rank)
         seconds = SECONDS_PER_NONZERO * nonzeros * observations.shape[0] * rank
         size = f"linear programs with {nonzeros:.2g} nonzeros, about {seconds:.2g} s each"
-        instead = 'use method="glrl-nonsmooth" or fewer entries'
+        instead = f"{INSTEAD} or fewer entries"
         refuse_if_too_large(BYTES_PER_NONZERO * nonzeros, "Wiberg", size, instead, self.memory_limit)
         if seconds > LONGEST and self.program_seconds is None:
             raise SettingError(f"Wiberg would need {size}: {instead}, or limit them with `program_seconds`.")

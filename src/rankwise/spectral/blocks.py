@@ -26,26 +26,37 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     U, s, V : ndarray of shapes (n_rows, k), (k,), (n_cols, k)
         Orthonormal columns, values in falling order.
     n_products : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> start = rw.spectral.widen(np.zeros((3, 0)), 2, np.random.default_rng(0))
+    >>> operator = rw.spectral.LowRank(np.array([3.0, 1.0]), np.eye(3)[:, :2], np.eye(3)[:, :2])
+    >>> U, sigmas, V, n_products = rw.spectral.block_svd(operator, start)
+    >>> print(sigmas.round(2))
+    [3. 1.]
     """
     operator = as_operator(operator)
     k = min(start.shape[1], *operator.shape)
     V = start[:, :k]
     for _ in range(n_iter):
-        V = orthonormal(twice(operator, V))
+        V = orthonormal(twice(operator, V), n_passes=1)
+    V = orthonormal(V, n_passes=1)  # what the last pass has lost
     Z = operator.matmat(V)
     U = orthonormal(Z)
     left, s, right = np.linalg.svd(U.T @ Z)
     return U @ left, s, V @ right.T, (2 * n_iter + 1) * k
 
 
-def orthonormal(A: Array) -> Array:
+def orthonormal(A: Array, n_passes: int = 2) -> Array:
     """Orthonormal columns with the span of A's, as many as A has.
 
-    By the inner products of the columns, twice since they hold only half the digits; nearly dependent columns get
-    LAPACK's QR factorisation, which takes five to ten times as long.
+    By the inner products of the columns, twice since they hold only half the digits, or once where that will do;
+    nearly dependent columns get LAPACK's QR factorisation, which takes five to ten times as long.
     """
     A = A / (float(np.abs(A).max(initial=0.0)) or 1.0)
-    for _ in range(2):
+    for _ in range(n_passes):
         squares, vectors = np.linalg.eigh(A.T @ A)
         if not squares[0] > 1e-12 * squares[-1]:
             return np.linalg.qr(A)[0]
@@ -54,5 +65,13 @@ def orthonormal(A: Array) -> Array:
 
 
 def widen(V: Array, k: int, rng: np.random.Generator) -> Array:
-    """`V` with random columns added until it has k."""
+    """`V` with random columns added until it has k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> rw.spectral.widen(np.eye(4)[:, :1], 3, np.random.default_rng(0)).shape
+    (4, 3)
+    """
     return np.column_stack((V, rng.standard_normal((V.shape[0], max(0, k - V.shape[1])))))

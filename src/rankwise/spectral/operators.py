@@ -10,7 +10,16 @@ Vector = NDArray[Any]
 
 
 class LowRank(LinearOperator):
-    """``U diag(theta) V.T``; a product costs O((n_rows + n_cols) rank)."""
+    """``U diag(theta) V.T``; a product costs O((n_rows + n_cols) rank).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> operator = rw.spectral.LowRank(np.array([2.0]), np.array([[1.0], [0.0]]), np.array([[0.6], [0.8]]))
+    >>> operator.matvec(np.array([1.0, 1.0]))
+    array([2.8, 0. ])
+    """
 
     def __init__(self, theta: Vector, U: Vector, V: Vector) -> None:
         super().__init__(np.dtype(np.float64), (U.shape[0], V.shape[0]))
@@ -33,7 +42,17 @@ class LowRank(LinearOperator):
 
 
 class SparsePlusLowRank(LinearOperator):
-    """``S + L``, never formed. One fused product passes once over S if S has a fused product of its own."""
+    """``S + L``, never formed. One fused product passes once over S if S has a fused product of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse as sp
+    >>> import rankwise as rw
+    >>> low_rank = rw.spectral.LowRank(np.array([2.0]), np.array([[1.0], [0.0]]), np.array([[0.6], [0.8]]))
+    >>> rw.spectral.SparsePlusLowRank(sp.eye_array(2).tocsr(), low_rank).matvec(np.array([1.0, 1.0]))
+    array([3.8, 1. ])
+    """
 
     def __init__(self, sparse: Any, low_rank: LowRank) -> None:
         super().__init__(np.dtype(np.float64), low_rank.shape)

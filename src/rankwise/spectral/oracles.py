@@ -17,6 +17,14 @@ class Triplet(NamedTuple):
     """``u`` and ``v`` of unit length with ``sigma = u.T A v >= 0``, and how many products with A it took.
 
     For a zero matrix sigma is zero and u is a zero vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0]), rng=np.random.default_rng(0))
+    >>> print(abs(found.u).round(2), round(found.sigma, 2))
+    [1. 0.] 3.0
     """
 
     u: NDArray[np.float64]
@@ -26,7 +34,16 @@ class Triplet(NamedTuple):
 
 
 class Oracle(Protocol):
-    """Anything that finds the leading singular triplet of an operator."""
+    """Anything that finds the leading singular triplet of an operator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> oracle: rw.spectral.Oracle = rw.spectral.DenseSVD()
+    >>> print(round(oracle(np.eye(2), rng=np.random.default_rng(0)).sigma, 4))
+    1.0
+    """
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Return the triplet; `rng` draws the start vector."""
@@ -44,6 +61,14 @@ class PowerMethod:
     ----------
     n_iter : int, default=30
         The paper fixes 30 (Section 5.1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> u, sigma, v, n_products = rw.spectral.PowerMethod()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(sigma, 4))
+    3.0
     """
 
     n_iter: int = 30
@@ -84,6 +109,14 @@ class Lanczos:
     max_blocks : int, default=20
         Blocks kept before a restart.
     max_restarts : int, default=25
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> found = rw.spectral.Lanczos(tol=0.01)(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(found.sigma, 4))
+    3.0
     """
 
     tol: float = 1e-6
@@ -137,7 +170,16 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class DenseSVD:
-    """LAPACK's SVD of the formed matrix: exact, for small matrices and for checking the others."""
+    """LAPACK's SVD of the formed matrix: exact, for small matrices and for checking the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(found.sigma, 4))
+    3.0
+    """
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Leading singular triplet of `operator`; `rng` is not used."""
@@ -152,7 +194,14 @@ BY_NAME: dict[str, type[Any]] = {"power": PowerMethod, "lanczos": Lanczos, "dens
 
 
 def get(oracle: Any) -> Oracle:
-    """Return an oracle itself, or the one of that name with its default settings."""
+    """Return an oracle itself, or the one of that name with its default settings.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.spectral.get("power")
+    PowerMethod(n_iter=30)
+    """
     if isinstance(oracle, str):
         if oracle not in BY_NAME:
             raise SettingError(f"Unknown oracle {oracle!r}: use one of {', '.join(BY_NAME)}, or an object.")

@@ -1,0 +1,204 @@
+"""From entries that come in chunks to a folder of shards, without ever holding them all."""
+
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import SettingError, ShardFileError
+from .build import DUPLICATES, merge_repeats, sort_entries
+from .shard_files import map_shard, write_shard
+from .shards import Piece, cut_rows
+from .spool import Spool
+
+Array = NDArray[Any]
+FORMAT, VERSION = "rankwise-shards", 1
+ABOUT, SHARD = "about.json", "shard-{:06d}.bin"
+HEAP, MERGED = "heap-{:06d}", "merged-{:06d}"  # on the way there
+LABELS = ("row_labels.npy", "col_labels.npy")
+
+
+def write_shards(
+    chunks: Iterable[tuple[Any, ...]],
+    folder: str | os.PathLike[str],
+    *,
+    shape: tuple[int, int] | None = None,
+    duplicates: str = "error",
+    as_names: Callable[[Array], Array] | None = None,
+) -> Path:
+    """Write a folder of shards from entries in any order; memory for one shard and the labels is enough.
+
+    The shards hold what `Observations.from_labels` of all entries would, bit for bit. Entries go to the disk as they
+    come (12 to 24 bytes each), from there to a heap for each shard, and each heap is sorted on its own. The folder
+    appears complete or not at all.
+
+    Parameters
+    ----------
+    chunks : iterable of (rows, cols, values) or (rows, cols, values, weights)
+        Arrays of one length; labels of any type that can be sorted. Entries of weight zero are left out, their rows
+        and columns stay.
+    folder : path
+        Must not exist.
+    shape : (n_rows, n_cols), optional
+        If given, rows and columns are numbers from 0, not labels.
+    duplicates : {"error", "mean", "last"}, default="error"
+        What to do with a pair that comes more than once.
+    as_names : callable, optional
+        What to make of the labels once all are known.
+
+    Returns
+    -------
+    Path
+        The folder.
+    """
+    target = Path(folder)
+    if duplicates not in DUPLICATES:
+        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+    with _appearing(target) as room:
+        spool = Spool(room / "spool", shape)
+        try:
+            for chunk in chunks:
+                spool.add(*chunk)
+            spool.finish(as_names)
+            cuts = cut_rows(_starts(spool.row_counts()), spool.shape[1])
+            _heap(spool.records(), cuts, room)
+        finally:
+            spool.close()
+        pieces = _sorted_heaps(cuts, spool, duplicates, room)
+        if duplicates != "error":  # there may be fewer entries now, and other cuts
+            pieces = _cut_again(pieces, room)
+        single = spool.single and duplicates == "error"
+        _write_all((_as_single(piece) if single else piece for piece in pieces), spool, room)
+    return target
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A folder beside the wanted one that takes its name if all goes well, and is gone if not."""
+    if target.exists():
+        raise ShardFileError(f"{target} exists; choose another name for the folder, or remove it first.")
+    if not target.parent.is_dir():
+        raise ShardFileError(f"There is no folder {target.parent} to make {target.name} in; make it first.")
+    room: Path | None = None
+    try:
+        room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        yield room
+        room.chmod(0o755)
+        room.rename(target)
+    except OSError as error:
+        raise ShardFileError(
+            f"The shards cannot be written to {target.parent} ({error.strerror or error}); make room there, or choose "
+            "another place."
+        ) from error
+    finally:
+        if room is not None:
+            shutil.rmtree(room, ignore_errors=True)
+
+
+def _starts(counts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
+
+
+def _heap(chunks: Iterable[Array], cuts: NDArray[np.int64], room: Path) -> None:
+    """Append records to a file for each shard, in the order they come."""
+    small = np.uint16 if cuts.size <= 2**16 else np.uint32  # NumPy sorts 16 bits by counting
+    for records in chunks:
+        shard_of = (np.searchsorted(cuts, records["row"], side="right") - 1).astype(small)
+        order = np.argsort(shard_of, kind="stable")
+        ends = np.searchsorted(shard_of[order], np.arange(cuts.size))
+        for k, (lo, hi) in enumerate(pairwise(ends.tolist())):
+            if lo < hi:
+                with (room / HEAP.format(k)).open("ab") as file:
+                    file.write(records[order[lo:hi]].data)
+
+
+def _sorted_heaps(cuts: NDArray[np.int64], spool: Spool, duplicates: str, room: Path) -> Iterator[Piece]:
+    """What each shard holds; its heap is removed."""
+    called = tuple(np.arange(n) if names is None else names for names, n in zip(spool.labels, spool.shape, strict=True))
+    for k, (start, stop) in enumerate(pairwise(cuts.tolist())):
+        heap = room / HEAP.format(k)
+        records = np.fromfile(heap, spool.record)
+        heap.unlink()
+        rows, cols = (records["row"] - np.uint32(start)), np.ascontiguousarray(records["col"])
+        indptr, order = sort_entries(rows, cols, (stop - start, spool.shape[1]))
+        weights = records["weight"][order] if spool.weighted else None
+        names = called[0][start:stop], called[1]
+        parts = merge_repeats(indptr, cols[order], records["value"][order], weights, duplicates, names)
+        yield Piece(start, spool.shape[1], *parts)
+
+
+def _cut_again(pieces: Iterable[Piece], room: Path) -> Iterator[Piece]:
+    """The same rows cut by the entries that are left."""
+    paths, counts = [], []
+    for k, piece in enumerate(pieces):
+        paths.append(room / MERGED.format(k))
+        write_shard(paths[-1], piece)
+        counts.append(np.diff(piece.indptr.astype(np.int64)))
+        n_cols = piece.n_cols
+    bounds = np.cumsum([0, *(part.size for part in counts)])
+    for start, stop in pairwise(cut_rows(_starts(np.concatenate(counts)), n_cols).tolist()):
+        first, last = np.searchsorted(bounds, start, side="right") - 1, np.searchsorted(bounds, stop)
+        yield _joined([_rows_of(map_shard(path, check=False), start, stop) for path in paths[first:last]])
+    for path in paths:
+        path.unlink()
+
+
+def _rows_of(piece: Piece, start: int, stop: int) -> Piece:
+    """The rows of a piece that lie between two."""
+    start, stop = max(start, piece.start), min(stop, piece.stop)
+    indptr = piece.indptr[start - piece.start : stop - piece.start + 1]
+    mine = slice(int(indptr[0]), int(indptr[-1]))
+    weights = None if piece.weights is None else piece.weights[mine]
+    return Piece(start, piece.n_cols, indptr - indptr[0], piece.indices[mine], piece.targets[mine], weights)
+
+
+def _joined(pieces: list[Piece]) -> Piece:
+    """Pieces that follow each other, as one."""
+    counts = np.concatenate([np.diff(piece.indptr.astype(np.int64)) for piece in pieces])
+    indices, targets = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("indices", "targets"))
+    weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
+    return Piece(pieces[0].start, pieces[0].n_cols, _starts(counts), indices, targets, weights)
+
+
+def _as_single(piece: Piece) -> Piece:
+    """Its numbers in float32, which holds them all."""
+    weights = None if piece.weights is None else piece.weights.astype(np.float32)
+    return piece._replace(targets=piece.targets.astype(np.float32), weights=weights)
+
+
+def _write_all(pieces: Iterable[Piece], spool: Spool, room: Path) -> None:
+    """The shards, the labels, and last what they are."""
+    cuts, sizes, weights, heaviest = [0], [], [], 1.0 if not spool.weighted else 0.0
+    for k, piece in enumerate(pieces):
+        write_shard(room / SHARD.format(k), piece)
+        cuts.append(piece.stop)
+        sizes.append(int(piece.indices.size))
+        if piece.weights is not None:
+            weights.append(float(piece.weights.sum(dtype=np.float64)))
+            heaviest = max(heaviest, float(piece.weights.max()))
+    for name, names in zip(LABELS, spool.labels, strict=True):
+        if names is not None:
+            np.save(room / name, names.astype(str) if names.dtype.kind == "O" else names, allow_pickle=False)
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "shape": list(spool.shape),
+        "cuts": cuts,
+        "sizes": sizes,
+        "weighted": spool.weighted,
+        "total_weight": math.fsum(weights) if spool.weighted else float(sum(sizes)),
+        "heaviest": heaviest,
+    }
+    with (room / ABOUT).open("x") as file:
+        json.dump(about, file)
+        file.flush()
+        os.fsync(file.fileno())

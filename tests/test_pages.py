@@ -1,0 +1,88 @@
+"""The pages of the site: their programs run, the places they name exist, and the site builds without a warning."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers import ROOT, examples_of
+
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+RUN_ELSEWHERE = {"new-data.md", "predictions.md", "tutorial.md"}  # by tests that also look at what comes out
+COMPILE = {"coming-from.md", "own-loss.md"}  # losses that no other test of the fast ones compiles
+WITH_CODE = [page for page in PAGES if page not in RUN_ELSEWHERE and examples_of(f"docs/{page}")]
+
+
+def text_of(page):
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [pytest.param(x, marks=pytest.mark.slow) if x in COMPILE else x for x in WITH_CODE])
+def test_the_programs_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(examples_of(f"docs/{page}")), {})
+
+
+def test_one_s_own_objective_finds_the_planted_matrix():
+    names = {}
+    exec("\n".join(examples_of("docs/own-objective.md")), names)
+    assert names["error"] < 0.25
+
+
+def others_code(library):
+    """Our page's program for another library, after the data that all of them begin with."""
+    blocks = [block for block in examples_of("docs/coming-from.md", "py") if f"from {library} " in block]
+    return "\n".join((examples_of("docs/coming-from.md")[0], *blocks)), len(blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("library", ["surprise", "cmfrec"])
+def test_what_we_say_of_another_library_runs(library):
+    pytest.importorskip(library, reason="make bench brings it")
+    code, n_blocks = others_code(library)
+    assert n_blocks == 1
+    exec(code, {})
+
+
+def test_every_place_that_the_page_about_the_paper_names_exists():
+    page = text_of("paper.md")
+    named = re.findall(r"`([\w/]+\.py)`: `(\w+)`", page)
+    assert len(named) > 50
+    for path, name in named:
+        file = ROOT / ("tests" if path.startswith("test_") else "src/rankwise") / path
+        assert re.search(rf"^\s*(def|class) {name}\b", file.read_text(encoding="utf-8"), re.M), f"{path}: {name}"
+    for path in re.findall(r"`(benchmarks/\w+\.py)`", page):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_benchmarks_that_a_page_cites_exist(page):
+    cited = set(re.findall(r"\bbench_\w+", text_of(page)))
+    assert not {name for name in cited if not (ROOT / f"benchmarks/{name}.py").exists()}
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set(re.findall(r"^(?:.* <)?([\w/-]+)>?$", "".join(examples_of("docs/index.md", r"\{toctree\}")), re.M))
+    assert listed == {page.removesuffix(".md") for page in PAGES if page != "index.md"} | {"api/index"}
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_without_a_network(tmp_path):
+    pytest.importorskip("sphinx", reason="pip install 'rankwise[docs]' brings Sphinx")
+    settings = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}  # where nobody listens
+    build = [sys.executable, "-m", "sphinx", "-q", "-n", "-W", "--keep-going", "-d", tmp_path / "trees"]
+    done = subprocess.run(
+        [*build, ROOT / "docs", tmp_path / "html"],
+        capture_output=True,
+        text=True,
+        env=os.environ | settings,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in tmp_path.glob("html/**/*.html"):
+        loaded = re.findall(
+            r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)\"", page.read_text(encoding="utf-8")
+        )
+        assert not loaded, f"{page.name} loads {loaded}"
