@@ -54,7 +54,7 @@ def data_for(loss):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_twenty_random_kills_are_followed_by_twenty_equal_results(nursed, monkeypatch, undisturbed, seed):
-    nursed.wait_for_workers(3, timeout=60)
+    nursed.wait_for_workers(3, timeout=180)
     solver, loss = SOLVERS[seed % len(SOLVERS)]
     if seed % len(SOLVERS) not in undisturbed:
         problem = Problem(on_cluster(nursed, data_for(loss)), loss)
@@ -72,7 +72,7 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(nursed, monkey
 
 def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(nursed, monkeypatch):
     """Nothing breaks the connection; the scheduler no longer knows the worker, and the call is given up."""
-    nursed.wait_for_workers(3, timeout=60)
+    nursed.wait_for_workers(3, timeout=180)
     problem = Problem(on_cluster(nursed, data_for(Square())), Square())
     value = problem.value()
     silent = problem.engine.holdings[0].address
@@ -144,7 +144,7 @@ def test_a_new_worker_takes_over(processes, monkeypatch):
 
         def replace(killer, engine):
             processes.add()
-            client.wait_for_workers(4, timeout=60)
+            client.wait_for_workers(4, timeout=180)
             two(killer, engine)
 
         before, after = fit_with(client, monkeypatch, {20: ("before", replace)})

@@ -3,5 +3,6 @@
 from .completion import MatrixCompletion
 from .entries import ClusterEntries
 from .frames import read_frame, read_parquet
+from .shards import read_shards
 
-__all__ = ["ClusterEntries", "MatrixCompletion", "read_frame", "read_parquet"]
+__all__ = ["ClusterEntries", "MatrixCompletion", "read_frame", "read_parquet", "read_shards"]

@@ -7,11 +7,13 @@ from typing import Any
 
 from sklearn.base import clone
 
-from .._errors import DataError
+from .._errors import DataError, SettingError
 from ..estimators import MatrixCompletion as InMemory
 from ..observations import Observations, is_frame
 from ..solvers import Record
+from .entries import ClusterEntries
 from .frames import is_dask_frame, read_frame, read_parquet
+from .shards import are_shards, read_shards
 
 
 class MatrixCompletion(InMemory):
@@ -58,8 +60,9 @@ class MatrixCompletion(InMemory):
 
         Parameters
         ----------
-        X : Dask data frame, path or list of paths of Parquet files, or ClusterEntries
-            Frames and files have one line per entry. Files must be in reach of every worker.
+        X : Dask data frame, Parquet files, shard files, or ClusterEntries
+            Frames and Parquet files have one line per entry. Files are given as a path of a file or a folder, or as a
+            list of paths; every worker must be able to read them. Shards are those of `rankwise.write_shards`.
         y : ignored
         row, col, value : name of a column
             Where the row labels, the column labels and the observed values are.
@@ -73,7 +76,8 @@ class MatrixCompletion(InMemory):
         names = {"row": row, "col": col, "value": value, "weight": weight}
         if held_out is not None:
             held_out = Observations.from_any(held_out, **(names if is_frame(held_out) else {}))
-        if hasattr(X, "engine"):
+        if isinstance(X, ClusterEntries):
+            refuse_names(names)
             return super().fit(X, held_out=held_out, callback=callback)
         entries = self._read(X, names)
         try:
@@ -86,9 +90,12 @@ class MatrixCompletion(InMemory):
             return read_frame(X, client=self.client, **names)
         paths = X if isinstance(X, list | tuple) else [X]
         if paths and all(isinstance(path, str | os.PathLike) for path in paths):
+            if are_shards(X):
+                refuse_names(names)
+                return read_shards(X, client=self.client)
             return read_parquet(X, client=self.client, **names)
         raise DataError(
-            "rankwise.dask learns from a Dask data frame, Parquet files or ClusterEntries, got "
+            "rankwise.dask learns from a Dask data frame, Parquet or shard files, or ClusterEntries, got "
             f"{type(X).__name__}; use rankwise.MatrixCompletion for what is in memory."
         )
 
@@ -112,6 +119,13 @@ class MatrixCompletion(InMemory):
 
     def _settings(self) -> dict[str, Any]:
         return {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+
+
+def refuse_names(names: dict[str, Any]) -> None:
+    """Raise if columns are named of what has none."""
+    given = [f"{use}=" for use, name in names.items() if name is not None]
+    if given:
+        raise SettingError(f"{given[0]} names a column of a frame or of Parquet files, and shards have none.")
 
 
 _given = [*inspect.signature(InMemory.__init__).parameters.values()]
