@@ -83,8 +83,10 @@ class Processes:
         return self._start("worker", *options)
 
     def fill(self, n):
-        """Start workers until `n` are there."""
+        """Start workers until `n` are there, or end some."""
         self.running = [process for process in self.running if process.poll() is None]
+        for process in self.running[n + 1 :]:
+            process.kill()
         for _ in range(n + 1 - len(self.running)):
             self.add()
 

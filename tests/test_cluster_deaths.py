@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from clusters import Killer, Processes, everyone, on_cluster, one, solved, some_entries, tiny_shards, two, workers
+from clusters import Killer, Processes, everyone, on_cluster, one, solved, some_entries, tiny_shards, two
 
 from rankwise import ClusterError, Problem
 from rankwise.engines import Cluster
@@ -23,18 +23,17 @@ SOLVERS = [
 
 
 @pytest.fixture(scope="module")
-def nursed():
-    """Three workers, each with a nanny that starts it again: a death, and then a new worker that joins."""
-    with workers(3) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def processes(tmp_path_factory):
     """A scheduler and three workers in processes of their own; the dead are replaced before the next test only."""
     found = Processes(tmp_path_factory.mktemp("cluster"))
     yield found
     found.close()
+
+
+@pytest.fixture
+def client(processes):
+    with processes.client() as client:
+        yield client
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +52,10 @@ def data_for(loss):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_twenty_random_kills_are_followed_by_twenty_equal_results(nursed, monkeypatch, undisturbed, seed):
-    nursed.wait_for_workers(3, timeout=180)
+def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkeypatch, undisturbed, seed):
     solver, loss = SOLVERS[seed % len(SOLVERS)]
     if seed % len(SOLVERS) not in undisturbed:
-        problem = Problem(on_cluster(nursed, data_for(loss)), loss)
+        problem = Problem(on_cluster(client, data_for(loss)), loss)
         wanted = solved(Problem(data_for(loss), loss), solver)
         assert solved(problem, solver) == wanted
         undisturbed[seed % len(SOLVERS)] = wanted, problem.engine.traffic.trips
@@ -65,15 +63,14 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(nursed, monkey
     rng = np.random.default_rng(seed)
     when = "before" if rng.random() < 0.5 else "after"
     plan = {int(rng.integers(1, trips + 1)): (when, partial(one, which=int(rng.integers(3))))}
-    killer = Killer(monkeypatch, nursed, plan)
-    assert solved(Problem(on_cluster(nursed, data_for(loss)), loss), solver) == wanted
+    killer = Killer(monkeypatch, client, plan)
+    assert solved(Problem(on_cluster(client, data_for(loss)), loss), solver) == wanted
     assert len(killer.done) == 1
 
 
-def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(nursed, monkeypatch):
+def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(client, monkeypatch):
     """Nothing breaks the connection; the scheduler no longer knows the worker, and the call is given up."""
-    nursed.wait_for_workers(3, timeout=180)
-    problem = Problem(on_cluster(nursed, data_for(Square())), Square())
+    problem = Problem(on_cluster(client, data_for(Square())), Square())
     value = problem.value()
     silent = problem.engine.holdings[0].address
     tell, known = Cluster._tell, module.workers_of
@@ -110,65 +107,59 @@ def _addresses(engine):
     return [holding.address for holding in engine.holdings]
 
 
-def test_two_die_at_once(processes, monkeypatch):
-    with processes.client() as client:
-        before, after = fit_with(client, monkeypatch, {30: ("after", two)})
-        assert len(before) == 3 and len(after) == 1 and after < before
+def test_two_die_at_once(client, processes, monkeypatch):
+    before, after = fit_with(client, monkeypatch, {30: ("after", two)})
+    assert len(before) == 3 and len(after) == 1 and after < before
 
 
-def test_one_after_the_other_dies_until_one_is_left(processes, monkeypatch):
-    with processes.client() as client:
-        before, after = fit_with(client, monkeypatch, {12: ("before", one), 50: ("after", one)})
-        assert len(before) == 3 and len(after) == 1 and after < before
+def test_one_after_the_other_dies_until_one_is_left(client, processes, monkeypatch):
+    before, after = fit_with(client, monkeypatch, {12: ("before", one), 50: ("after", one)})
+    assert len(before) == 3 and len(after) == 1 and after < before
 
 
-def test_one_dies_while_lost_shards_are_made_anew(processes, monkeypatch):
-    with processes.client() as client:
-        killed, make = [], Cluster._make
+def test_one_dies_while_lost_shards_are_made_anew(client, processes, monkeypatch):
+    killed, make = [], Cluster._make
 
-        def hooked(engine, address, numbers, n_threads):
-            holding = make(engine, address, numbers, n_threads)
-            if engine.traffic.trips == 30 and not killed:
-                killed.append(address)
-                killer.kill(address)
-            return holding
+    def hooked(engine, address, numbers, n_threads):
+        holding = make(engine, address, numbers, n_threads)
+        if engine.traffic.trips == 30 and not killed:
+            killed.append(address)
+            killer.kill(address)
+        return holding
 
-        killer = Killer(monkeypatch, client, {})
-        monkeypatch.setattr(Cluster, "_make", hooked)
-        before, after = fit_with(client, monkeypatch, {30: ("before", one)})
-        assert len(killed) == 1 and len(before) == 3 and len(after) == 1 and killed[0] not in after
-
-
-def test_a_new_worker_takes_over(processes, monkeypatch):
-    with processes.client() as client:
-
-        def replace(killer, engine):
-            processes.add()
-            client.wait_for_workers(4, timeout=180)
-            two(killer, engine)
-
-        before, after = fit_with(client, monkeypatch, {20: ("before", replace)})
-        assert len(after) == 2 and len(after - before) == 1
+    killer = Killer(monkeypatch, client, {})
+    monkeypatch.setattr(Cluster, "_make", hooked)
+    before, after = fit_with(client, monkeypatch, {30: ("before", one)})
+    assert len(killed) == 1 and len(before) == 3 and len(after) == 1 and killed[0] not in after
 
 
-def test_all_die_and_a_new_worker_comes(processes, monkeypatch):
-    with processes.client() as client:
+def test_a_new_worker_takes_over(client, processes, monkeypatch):
 
-        def all_new(killer, engine):
-            everyone(killer, engine)
-            processes.add()
+    def replace(killer, engine):
+        processes.add()
+        client.wait_for_workers(4, timeout=180)
+        two(killer, engine)
 
-        before, after = fit_with(client, monkeypatch, {25: ("after", all_new)}, *SOLVERS[3])
-        assert not after & before
+    before, after = fit_with(client, monkeypatch, {20: ("before", replace)})
+    assert len(after) == 2 and len(after - before) == 1
 
 
-def test_no_worker_is_left(processes, monkeypatch):
+def test_all_die_and_a_new_worker_comes(client, processes, monkeypatch):
+
+    def all_new(killer, engine):
+        everyone(killer, engine)
+        processes.add()
+
+    before, after = fit_with(client, monkeypatch, {25: ("after", all_new)}, *SOLVERS[3])
+    assert not after & before
+
+
+def test_no_worker_is_left(client, processes, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 2.0)
-    with processes.client() as client:
-        problem = Problem(on_cluster(client, data_for(Square())), Square())
-        Killer(monkeypatch, client, {10: ("after", everyone)})
-        with pytest.raises(ClusterError, match="No Dask worker is there, and none has come within 2 s"):
-            solved(problem, GreedyPursuit("economic"))
+    problem = Problem(on_cluster(client, data_for(Square())), Square())
+    Killer(monkeypatch, client, {10: ("after", everyone)})
+    with pytest.raises(ClusterError, match="No Dask worker is there, and none has come within 2 s"):
+        solved(problem, GreedyPursuit("economic"))
 
 
 def test_the_scheduler_dies(processes, monkeypatch):  # and is not started again: the last test with these processes

@@ -40,7 +40,7 @@ def read_shards(paths: Paths, *, client: Any = None) -> ClusterEntries:
         ends = sorted(collect(client, client.map(_ends, loads)))
         _check(ends)
         return ClusterEntries(client, loads, (ends[-1][1], ends[-1][2]))
-    stored = StoredEntries(paths)
+    stored = StoredEntries(os.fspath(paths))  # type: ignore[arg-type]
     files = [os.path.abspath(path) for path in stored.paths]
     loads = client.map(_mapped, files, pure=False)
     ends = collect(client, client.map(_ends, loads))
