@@ -38,6 +38,20 @@ class MatrixCompletion(InMemory):
         As in `rankwise.MatrixCompletion`.
     observations_ : ClusterEntries
         Sizes and labels; the workers keep the entries only if these were given to `fit`.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"user": [7, 7, 9], "film": ["A", "B", "A"], "stars": [5.0, 1.0, 4.0]})
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> estimator = rankwise.dask.MatrixCompletion(client=client, loss="square", refine="economic", rank=1)
+    >>> parts = dd.from_pandas(frame, npartitions=2)
+    >>> estimator.fit(parts, row="user", col="film", value="stars").predict_entries([9], ["B"]).shape
+    (1,)
+    >>> client.close()
     """
 
     def __init__(self, client: Any = None, **settings: Any) -> None:

@@ -39,6 +39,17 @@ class ClusterEntries:
     shape : (n_rows, n_cols)
     labels : pair of array-like, optional
         Names of the rows and of the columns.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> piece = next(rankwise.Observations.from_dense([[1.0, 2.0], [3.0, float("nan")]]).pieces())
+    >>> entries = rankwise.dask.ClusterEntries(client, [client.submit(lambda: piece)], (2, 2))
+    >>> entries.n_observed, entries.target_facts().spread > 0
+    (3, True)
+    >>> client.close()
     """
 
     def __init__(

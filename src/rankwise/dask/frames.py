@@ -39,6 +39,20 @@ def read_parquet(
     ----------
     path : path or list of paths
         Of files, or of a folder of them, that every worker can read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"user": [7, 7, 9], "film": ["A", "B", "A"], "stars": [5.0, 1.0, 4.0]})
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     frame.to_parquet(f"{folder}/ratings.parquet")
+    ...     rankwise.dask.read_parquet(folder, row="user", col="film", value="stars", client=client)
+    ClusterEntries(2 x 2, 3 observed, 1 shards)
+    >>> client.close()
     """
     need_names(row, col, value)
     columns = Names(row, col, value, weight).given
@@ -74,6 +88,19 @@ def read_frame(
         By default the one that this process has made last.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with a pair that comes more than once.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"user": [7, 7, 9], "film": ["A", "B", "A"], "stars": [5.0, 1.0, 4.0]})
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> parts = dd.from_pandas(frame, npartitions=2)
+    >>> rankwise.dask.read_frame(parts, row="user", col="film", value="stars", client=client)
+    ClusterEntries(2 x 2, 3 observed, 1 shards)
+    >>> client.close()
     """
     need_names(row, col, value)
     check_duplicates(duplicates)

@@ -32,6 +32,20 @@ def read_shards(paths: Paths, *, client: Any = None) -> ClusterEntries:
         rows and columns are called by their numbers.
     client : distributed.Client, optional
         By default the one that this process has made last.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     chunk = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([5.0, 1.0, 4.0])
+    ...     where = rankwise.write_shards([chunk], f"{folder}/shards")
+    ...     rankwise.dask.read_shards(f"{folder}/shards", client=client)
+    ClusterEntries(2 x 2, 3 observed, 1 shards)
+    >>> client.close()
     """
     client = client_of(client)
     if isinstance(paths, list | tuple):
