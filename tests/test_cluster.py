@@ -247,6 +247,23 @@ def parts_of(numbers):
     return found
 
 
+def test_bytes_of_a_sweep_with_a_given_ridge(client):
+    """What docs/cluster.md says, and the ridge of every component to every worker."""
+    observations, seen, rank, width = some_entries(), [], 3, 8
+    problem = Problem(on_cluster(client, observations), Square())
+
+    def look(record):
+        both = problem.engine.traffic, problem.across.traffic
+        seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back")])
+
+    solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
+    size, n_workers = sum(observations.shape), 3
+    out, back = np.subtract(seen[3], seen[2])
+    wide = 4 * (width + 1) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
+    assert out == wide + 4 * (rank + 2) * size
+    assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
+
+
 def test_round_trips_of_a_sweep(client):
     """What docs/cluster.md says: one trip for each side with a given ridge; with the pattern, ten in all."""
     for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):
