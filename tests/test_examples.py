@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from rankwise import datasets
 plt = pytest.importorskip("matplotlib.pyplot", reason="pip install 'rankwise[plots]' brings matplotlib")
 pytest.importorskip("pandas", reason="pip install 'rankwise[io]' brings pandas")
 
-EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "cluster")
 SLOW = {"multilabel", "own_loss"}  # ten fits; kernels of a loss of one's own are not kept between processes
 
 
@@ -119,3 +121,14 @@ def test_an_example_is_short_and_its_picture_is_on_a_page(name):
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
     assert any(re.search(rf"\(pictures/{name}\.png\)", page) for page in pages)
     assert any(re.search(rf"literalinclude\}} \.\./examples/{name}\.py", page) for page in pages)
+
+
+@pytest.mark.slow
+def test_the_cluster_s_example_loses_a_worker_and_no_bit(no_data):
+    """Its processes import it, so it runs as a program."""
+    pytest.importorskip("distributed", reason="pip install 'rankwise[dask]' brings Dask")
+    example = ROOT / "examples" / "cluster.py"
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert "a worker is killed" in done.stdout and "the same bits: True" in done.stdout
+    assert len(example.read_text(encoding="utf-8").splitlines()) <= 80

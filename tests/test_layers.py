@@ -14,6 +14,7 @@ LAYERS = (
     "cli",
     "report",
     "experiments",
+    "dask",
     "estimators",
     "datasets",
     "selection",
@@ -28,7 +29,7 @@ LAYERS = (
 )
 BASE = "base"  # modules whose name starts with an underscore: below every layer
 FACADE = {"__init__", "__main__"}  # directly under the package: above every layer
-OPTIONAL = ("matplotlib", "pandas", "pyarrow", "dask", "polars", "libmf", "cmfrec")
+OPTIONAL = ("matplotlib", "pandas", "pyarrow", "dask", "distributed", "polars", "libmf", "cmfrec")
 
 
 class Import(NamedTuple):

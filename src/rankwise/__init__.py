@@ -8,6 +8,7 @@ from ._version import __version__ as __version__
 # Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
 _HOMES = {
     "CheckpointError": "_errors",
+    "ClusterError": "_errors",
     "DataError": "_errors",
     "LossError": "_errors",
     "MissingExtraError": "_errors",
@@ -33,12 +34,13 @@ _HOMES = {
     "solve": "solvers",
     "write_shards": "observations",
 }
-_MODULES = ("datasets", "losses", "selection", "solvers", "spectral")
+_MODULES = ("dask", "datasets", "losses", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
-    from . import datasets, losses, selection, solvers, spectral
+    from . import dask, datasets, losses, selection, solvers, spectral
     from ._errors import (
         CheckpointError,
+        ClusterError,
         DataError,
         LossError,
         MissingExtraError,
@@ -77,6 +79,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CheckpointError",
+    "ClusterError",
     "DataError",
     "LossError",
     "LowRankImputer",
@@ -96,6 +99,7 @@ __all__ = [
     "ShardFileError",
     "ShardFolder",
     "SignedLinkPredictor",
+    "dask",
     "datasets",
     "load",
     "loss",

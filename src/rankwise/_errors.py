@@ -129,3 +129,14 @@ class MissingExtraError(RankwiseError, ImportError):
     >>> issubclass(rw.MissingExtraError, ImportError)  # its message names the extra, such as rankwise[plots]
     True
     """
+
+
+class ClusterError(RankwiseError, RuntimeError):
+    """A Dask cluster does not do what it is asked for: no worker is left, or no scheduler.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> issubclass(rw.ClusterError, rw.RankwiseError)
+    True
+    """

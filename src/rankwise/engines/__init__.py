@@ -1,6 +1,7 @@
 """Shards, the verbs they answer, and what runs them."""
 
 from .base import Answers, Engine
+from .cluster import Cluster, client_of
 from .offsets import Offsets
 from .over import check_targets, engine_over
 from .selection import best_weight
@@ -10,6 +11,7 @@ from .threads import Threads, usable_cores
 
 __all__ = [
     "Answers",
+    "Cluster",
     "Engine",
     "Offsets",
     "Shard",
@@ -17,6 +19,7 @@ __all__ = [
     "Threads",
     "best_weight",
     "check_targets",
+    "client_of",
     "engine_over",
     "usable_cores",
 ]

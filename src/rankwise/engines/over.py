@@ -24,7 +24,11 @@ def engine_over(entries: Any, loss: Loss, dtype: Any, n_jobs: int | None = None)
 def check_targets(targets: Any, loss: Loss, dtype: np.dtype[Any]) -> None:
     """Raise if the loss, or squares in this number type, cannot take one of the targets."""
     loss.check_targets(targets)
-    largest = float(np.abs(targets).max(initial=0.0))
+    check_largest(float(np.abs(targets).max(initial=0.0)), dtype)
+
+
+def check_largest(largest: float, dtype: np.dtype[Any]) -> None:
+    """Raise if a target as large as this cannot be squared in the number type."""
     if largest > 1e-3 * float(np.finfo(dtype).max) ** 0.5:
         raise DataError(
             f"The largest target, {largest:g}, is too large to be squared in {dtype}; "

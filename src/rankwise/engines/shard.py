@@ -85,6 +85,14 @@ class Shard:
         kernel(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
         return rows, cols
 
+    def twice(self, v: Array) -> Array:
+        """``G.T G v``, what `gram` has less its z, which need not travel. Join: sum."""
+        rows = np.zeros((2, self.stop - self.start, *v.shape[1:]))
+        cols = self.buffers.take((self.n_cols, *v.shape[1:]))
+        kernel = pattern.gram if v.ndim == 1 else pattern.gram_block
+        kernel(self.indptr, self.indices, self.slopes, v, rows[0], rows[1], cols)
+        return cols
+
     def aim(self, u: Array, v: Array, theta: Array | None = None) -> None:
         """Remember ``u v.T``, or ``u diag(theta) v.T``, at the observed entries. Join: stay."""
         if theta is None:

@@ -207,6 +207,7 @@ class LowRankEstimator(Serving, BaseEstimator):
         problem = Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs)
         if offsets != "none":
             found = fit_offsets(problem, offsets)
+            problem.close()
             problem = Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs, offsets=found)
         return Ridged(problem, ridge) if ridge != 0 else problem
 

@@ -44,6 +44,9 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     refuse_signs(model.loss, model.link)
     if by not in WAYS:
         raise SettingError(f"`by` must be one of {', '.join(map(repr, WAYS))}, got {by!r}.")
+    if train is not None and by == "quantiles":
+        need_in_memory(train, 'by="quantiles"', 'use by="variances"')
+    train = train if isinstance(train, Observations) else None
     if train is None and by == "quantiles":
         raise SettingError("The quantile fits need the entries of `fit`, which a pickle does not keep; fit again.")
     entries = entries_of(model, held_out)

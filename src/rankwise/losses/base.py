@@ -93,10 +93,14 @@ class Loss:
         """Raise `DataError` naming the first target outside the domain."""
         wrong = np.flatnonzero(~self.in_domain(targets))
         if wrong.size:
-            raise DataError(
-                f"{type(self).__name__} needs targets that are {self.domain}; {wrong.size} of {targets.size} are not "
-                f"(first: {targets[wrong[0]]:g} at entry {wrong[0]}). {self.domain_cure}"
-            )
+            self.refuse(wrong.size, targets.size, targets[wrong[0]], int(wrong[0]))
+
+    def refuse(self, n_wrong: int, n: int, first: Any, entry: int) -> None:
+        """Raise `DataError`: some targets are outside the domain."""
+        raise DataError(
+            f"{type(self).__name__} needs targets that are {self.domain}; {n_wrong} of {n} are not "
+            f"(first: {first:g} at entry {entry}). {self.domain_cure}"
+        )
 
     def _at(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         x, o = np.broadcast_arrays(np.asarray(x, float), np.asarray(o, float))

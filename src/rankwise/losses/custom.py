@@ -70,6 +70,10 @@ class CustomLoss(Loss):
         """Values of the user's function, entry by entry."""
         return self.value(x, o)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what is compiled, which lives in its process alone."""
+        return {name: part for name, part in self.__dict__.items() if name != "formula"}
+
     @cached_property
     def formula(self) -> Any:
         """A tuple type of its own, registered with the kernels."""

@@ -94,7 +94,7 @@ class Problem:
         self.offsets = offsets
         self.point.clear()
         self.point.append(1.0, 1.0, U, V, np.ones(U.shape[1]))
-        self._behind = True
+        self._behind, self._aimed = True, None  # a shard that is made meanwhile knows of no direction
         self._moved()
 
     def _follow(self) -> None:
@@ -289,6 +289,12 @@ class EntrywiseGradient(LinearOperator):
             shifts[:, :n] = shift
         z, w = self._engine().concatenate_and_sum("gram", block, shifts)
         return z[:, :n], w[:, :n]
+
+    def twice(self, v: Array) -> Array:
+        """``G.T G v`` for a vector or a block of columns, in one pass over the observations."""
+        if v.ndim == 1:
+            return self._engine().sum("twice", self._stored(v))
+        return self._engine().sum("twice", pad_columns(v, self.problem.dtype))[:, : v.shape[1]]
 
     def _stored(self, vector: Array) -> Array:
         return np.ascontiguousarray(vector.ravel(), self.problem.dtype)

@@ -93,20 +93,34 @@ def as_values(given: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDAr
     bad = ~np.isfinite(found)
     if bad.any():
         k = int(np.argmax(bad))
-        raise DataError(
-            f"{int(bad.sum())} of {n} {what} are not finite (first: {found[k]} at entry {k}); "
-            "leave out entries that are unknown."
-        )
+        refuse_not_finite(int(bad.sum()), n, what, found[k], k)
     return found
+
+
+def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None:
+    """Raise: some of the values or weights are missing or infinite, the first of them at entry k."""
+    raise DataError(
+        f"{n_bad} of {n} {what} are not finite (first: {first} at entry {k}); leave out entries that are unknown."
+    )
 
 
 def check_weights(weights: NDArray[Any]) -> None:
     """Raise unless all weights are at least zero and one is positive."""
     if weights.size and weights.min() < 0:
         k = int(np.argmax(weights < 0))
-        raise DataError(f"The weight {weights[k]:g} at entry {k} is negative; weights must be zero or more.")
+        refuse_negative(weights[k], k)
     if weights.size and weights.max() == 0:
-        raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
+        refuse_weightless()
+
+
+def refuse_negative(weight: Any, k: int) -> None:
+    """Raise: the weight of entry k is below zero."""
+    raise DataError(f"The weight {weight:g} at entry {k} is negative; weights must be zero or more.")
+
+
+def refuse_weightless() -> None:
+    """Raise: no entry has a positive weight."""
+    raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
 
 
 def rows_of(indptr: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -143,18 +157,13 @@ def merge_repeats(
     ``"mean"`` averages the targets by weight and adds up the weights, if there are weights; ``"last"`` keeps the one
     that came last.
     """
-    if duplicates not in DUPLICATES:
-        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+    check_duplicates(duplicates)
     k = int(pattern.first_repeat(indptr, indices))
     if k < 0:
         return indptr, indices, targets, weights
     if duplicates == "error":
         row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
-        where = [side if names is None else names[side] for side, names in zip((row, indices[k]), labels, strict=True)]
-        raise DataError(
-            f"The entry (row {where[0]}, column {where[1]}) is given more than once; "
-            'pass duplicates="mean" or duplicates="last" to merge such entries.'
-        )
+        refuse_repeat(row, int(indices[k]), labels)
     row_of = rows_of(indptr)
     new = np.r_[True, (indices[1:] != indices[:-1]) | (row_of[1:] != row_of[:-1])]
     first = np.flatnonzero(new)
@@ -172,3 +181,18 @@ def merge_repeats(
     mean = np.add.reduceat(share * targets, first) / np.add.reduceat(share, first)
     merged = None if weights is None else total.astype(weights.dtype)
     return starts, indices[first], mean.astype(targets.dtype), merged
+
+
+def check_duplicates(duplicates: str) -> None:
+    """Raise unless this is one of the ways to treat repeats."""
+    if duplicates not in DUPLICATES:
+        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+
+
+def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:
+    """Raise: an entry comes more than once."""
+    where = [side if names is None else names[side] for side, names in zip((row, col), labels, strict=True)]
+    raise DataError(
+        f"The entry (row {where[0]}, column {where[1]}) is given more than once; "
+        'pass duplicates="mean" or duplicates="last" to merge such entries.'
+    )

@@ -29,23 +29,28 @@ def is_frame(data: Any) -> bool:
 
 def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) -> dict[str, Any]:
     """What `Observations.from_coo` takes, out of a frame with one line per entry."""
+    need_names(row, col, value)
+    frame = _collected(frame)
+    row_labels, rows = _coded(column_of(frame, row, "row"), row, "row")
+    col_labels, cols = _coded(column_of(frame, col, "col"), col, "column")
+    return {
+        "rows": rows,
+        "cols": cols,
+        "values": numbers_of(column_of(frame, value, "value"), value),
+        "shape": (row_labels.size, col_labels.size),
+        "weights": None if weight is None else numbers_of(column_of(frame, weight, "weight"), weight),
+        "labels": (row_labels, col_labels),
+    }
+
+
+def need_names(row: Any, col: Any, value: Any) -> None:
+    """Raise unless the three columns that a list of entries needs are named."""
     missing = [f"{use}=" for use, name in (("row", row), ("col", col), ("value", value)) if name is None]
     if missing:
         raise SettingError(
             f"A frame with one line per entry needs the names of three columns; {' and '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} not given."
         )
-    frame = _collected(frame)
-    row_labels, rows = _coded(_column(frame, row, "row"), row, "row")
-    col_labels, cols = _coded(_column(frame, col, "col"), col, "column")
-    return {
-        "rows": rows,
-        "cols": cols,
-        "values": _numbers(_column(frame, value, "value"), value),
-        "shape": (row_labels.size, col_labels.size),
-        "weights": None if weight is None else _numbers(_column(frame, weight, "weight"), weight),
-        "labels": (row_labels, col_labels),
-    }
 
 
 def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any]]:
@@ -54,10 +59,10 @@ def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any
     Rows are called by the column `row` if it is given, else by pandas's index; else they are numbered.
     """
     frame = _collected(frame)
-    rows = getattr(frame, "index", None) if row is None else _plain(_column(frame, row, "row"))
+    rows = getattr(frame, "index", None) if row is None else _plain(column_of(frame, row, "row"))
     names = [name for name in _names(frame) if row is None or name != row]
     _refuse_repeats(names)
-    columns = [_numbers(frame[name], name, "; a list of entries needs row=, col= and value=") for name in names]
+    columns = [numbers_of(frame[name], name, "; a list of entries needs row=, col= and value=") for name in names]
     array = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     _refuse_list(array)
     return array, (_called(rows), _called(names))
@@ -103,7 +108,7 @@ def _names(frame: Any) -> list[Any]:
     return list(frame.column_names if kind_of(frame) == "pyarrow" else frame.columns)
 
 
-def _column(frame: Any, name: Any, use: str) -> Any:
+def column_of(frame: Any, name: Any, use: str) -> Any:
     """One column by its name."""
     names = _names(frame)
     if not isinstance(name, Hashable) or name not in names:
@@ -114,19 +119,30 @@ def _column(frame: Any, name: Any, use: str) -> Any:
 
 
 def _coded(column: Any, name: Any, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The different labels of a column in sorted order, and each line's number among them.
+    """The different labels of a column in sorted order, and each line's number among them."""
+    labels, codes = coded(column, which)
+    if codes.size and codes.min() < 0:
+        refuse_unlabelled(int((codes < 0).sum()), codes.size, name, int(np.argmax(codes < 0)))
+    return labels, codes
+
+
+def coded(column: Any, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The different labels in sorted order, and each line's number among them, -1 where there is no label.
 
     The frame's own package numbers the labels as they come, which is fast for text; sorting the few different ones is
     left to NumPy, so that every package gives the same numbers.
     """
     codes, unique = ENCODERS[_package(type(column))](column)
-    if codes.size and codes.min() < 0:
-        raise DataError(
-            f"{int((codes < 0).sum())} of {codes.size} lines have no label in column {name!r} (first: line "
-            f"{int(np.argmax(codes < 0))}, counted from 0); leave these lines out."
-        )
     labels, place = numbered(_as_text(unique), which)
-    return labels, place[codes]
+    return labels, place[codes] if codes.size and codes.min() >= 0 else np.append(place, -1)[codes]
+
+
+def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
+    """Raise: some lines have no label."""
+    raise DataError(
+        f"{n_missing} of {n} lines have no label in column {name!r} (first: line {first}, counted from 0); "
+        "leave these lines out."
+    )
 
 
 def _encode_pandas(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -164,7 +180,7 @@ def _plain(column: Any) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _numbers(column: Any, name: Any, advice: str = "") -> NDArray[Any]:
+def numbers_of(column: Any, name: Any, advice: str = "") -> NDArray[Any]:
     """A column as floats with NaN where it is missing; float32 stays."""
     found = _plain(column)
     if found.dtype.kind == "O" and not any(isinstance(given, str) for given in found):

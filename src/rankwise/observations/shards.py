@@ -60,15 +60,46 @@ class TargetFacts(NamedTuple):
 
 def target_facts(pieces: Callable[[], Iterable[Piece]]) -> TargetFacts:
     """Facts of the targets, in two passes over the pieces; entries of weight zero do not count."""
-    sums: list[list[float]] = []
-    signs, negative = True, False
-    for targets, weights in map(_counted, pieces()):
-        sums.append([float(weights.sum()), float(targets @ weights)])
-        signs, negative = signs and bool((np.abs(targets) == 1).all()), negative or bool((targets < 0).any())
-    total, first = (math.fsum(column) for column in zip(*sums, strict=True))
-    mean = first / total if total else 0.0
-    squares = math.fsum(float((targets - mean) ** 2 @ weights) for targets, weights in map(_counted, pieces()))
-    return TargetFacts(signs and negative, math.sqrt(squares / total) if total else 0.0)
+    first = FirstLook.joined(map(first_look, pieces()))
+    return first.facts(second_look(piece, first.mean) for piece in pieces())
+
+
+class FirstLook(NamedTuple):
+    """What the first pass finds."""
+
+    weight: float
+    sum: float
+    signs: bool  # all are -1 or +1
+    negative: bool  # one is below zero
+
+    @classmethod
+    def joined(cls, looks: Iterable["FirstLook"]) -> "FirstLook":
+        """Of all pieces, wherever they were looked at."""
+        weights, sums, signs, negative = zip(*looks, strict=True)
+        return cls(math.fsum(weights), math.fsum(sums), all(signs), any(negative))
+
+    @property
+    def mean(self) -> float:
+        """Of the targets, by weight."""
+        return self.sum / self.weight if self.weight else 0.0
+
+    def facts(self, squares: Iterable[float]) -> TargetFacts:
+        """With what the second pass found of every piece."""
+        variance = math.fsum(squares) / self.weight if self.weight else 0.0
+        return TargetFacts(self.signs and self.negative, math.sqrt(variance))
+
+
+def first_look(piece: Piece) -> FirstLook:
+    """Sums of one piece; not by BLAS, whose last bits depend on its threads."""
+    targets, weights = _counted(piece)
+    signs, negative = bool((np.abs(targets) == 1).all()), bool((targets < 0).any())
+    return FirstLook(float(weights.sum()), float((targets * weights).sum()), signs, negative)
+
+
+def second_look(piece: Piece, mean: float) -> float:
+    """Sum of the squared distances from the mean."""
+    targets, weights = _counted(piece)
+    return float(((targets - mean) ** 2 * weights).sum())
 
 
 def _counted(piece: Piece) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import as_operator, gram
+from .operators import as_operator, twice
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     k = min(start.shape[1], *operator.shape)
     V = start[:, :k]
     for _ in range(n_iter):
-        V = orthonormal(gram(operator, V)[1], n_passes=1)
+        V = orthonormal(twice(operator, V), n_passes=1)
     V = orthonormal(V, n_passes=1)  # what the last pass has lost
     Z = operator.matmat(V)
     U = orthonormal(Z)

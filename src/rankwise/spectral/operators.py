@@ -99,6 +99,11 @@ def gram(operator: LinearOperator, v: Vector, shift: Vector | None = None) -> tu
     return z, transposed(operator, z)
 
 
+def twice(operator: LinearOperator, v: Vector) -> Vector:
+    """``A.T A v`` for a vector or a block of columns, in one pass if the operator can."""
+    return np.asarray(operator.twice(v)) if hasattr(operator, "twice") else gram(operator, v)[1]
+
+
 def product(operator: LinearOperator, v: Vector) -> Vector:
     """``A v`` for a vector or a block of columns, be it one column."""
     return np.asarray(operator.matvec(v) if v.ndim == 1 else operator.matmat(v))

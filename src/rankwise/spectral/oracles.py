@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._checks import is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
-from .operators import as_operator, gram
+from .operators import as_operator, gram, twice
 
 
 class Triplet(NamedTuple):
@@ -84,7 +84,7 @@ class PowerMethod:
         v = _random_unit(operator.shape[1], rng)
         n_products = 0
         for _ in range(self.n_iter):
-            _, w = gram(operator, v)
+            w = twice(operator, v)
             n_products += 2
             norm = _norm(w)
             if norm == 0.0:  # the operator maps v to zero

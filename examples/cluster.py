@@ -1,0 +1,67 @@
+"""From one machine to a cluster: the same fit on a Dask cluster, and one of its workers killed on the way.
+
+Run it: python examples/cluster.py
+"""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from dask.distributed import Client, LocalCluster
+
+import rankwise as rw
+import rankwise.dask
+
+NAMES = {"row": "user", "col": "film", "value": "stars"}
+
+
+def ratings(n_users: int = 4000, n_films: int = 300, n: int = 250_000) -> pd.DataFrame:
+    """Stars that users gave to films, by planted tastes."""
+    rng = np.random.default_rng(0)
+    users, films = np.divmod(rng.permutation(n_users * n_films)[:n], n_films)
+    tastes, kinds = rng.normal(size=(n_users, 3)), rng.normal(size=(n_films, 3))
+    stars = 3.3 + 0.6 * np.einsum("ik,ik->i", tastes[users], kinds[films]) + rng.normal(0, 0.5, n)
+    return pd.DataFrame({"user": users, "film": films, "stars": np.clip(np.round(stars), 1, 5)})
+
+
+def main() -> None:
+    """Fit on threads, then on a cluster of processes, and compare."""
+    frame = ratings()
+    settings = {"loss": "square", "refine": "economic", "rank": 5, "offsets": "both"}
+
+    # 1. On one machine, in memory.
+    alone = rw.MatrixCompletion(**settings).fit(frame, **NAMES)
+    print(f"on threads: {alone.status_.reason}, value {alone.history_[-1].value:.6f}")
+
+    # 2. The same entries as Parquet files, and a cluster; here three processes of this machine play the cluster.
+    folder = Path(tempfile.mkdtemp())
+    for k in range(8):
+        frame[k::8].to_parquet(folder / f"part-{k}.parquet")
+    cluster = LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50)
+    with cluster, Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        # 3. After the second step, a worker dies. Its shards are read again by the others, and the fit goes on.
+        def accident(record: rw.solvers.Record) -> None:
+            if record.step == 2:
+                print("a worker is killed")
+                os.kill(pids[0], signal.SIGKILL)
+
+        spread = rankwise.dask.MatrixCompletion(client=client, **settings)
+        spread.fit(folder, **NAMES, callback=accident)
+    print(f"on a cluster: {spread.status_.reason}, value {spread.history_[-1].value:.6f}")
+
+    # 4. Not nearly the same model: the same.
+    same = all(np.array_equal(getattr(alone, part), getattr(spread, part)) for part in ("theta_", "U_", "V_"))
+    print(f"the same bits: {same}")
+    assert same
+
+    # 5. What comes after a fit is as ever.
+    print("for user 7:", spread.recommend(7, n=3, exclude_seen=False)[0].tolist())
+
+
+if __name__ == "__main__":  # the cluster's processes import this file
+    main()

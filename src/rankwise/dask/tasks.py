@@ -1,0 +1,169 @@
+"""What workers do to turn entries into shards: split, gather, sort, merge, turn."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import pattern
+from ..observations import Piece
+from ..observations.build import merge_repeats, rows_of, sort_entries
+from ..observations.frames import coded, column_of, numbers_of
+from .looks import SIDES, Names
+
+Array = NDArray[Any]
+
+
+class Block(NamedTuple):
+    """Entries of some rows, in the order in which they came."""
+
+    rows: NDArray[np.uint32]
+    cols: NDArray[np.uint32]
+    targets: Array
+    weights: Array | None
+
+    def take(self, chosen: Array) -> "Block":
+        """Some of the entries."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return Block(self.rows[chosen], self.cols[chosen], self.targets[chosen], weights)
+
+
+class Group(NamedTuple):
+    """All entries of some rows, sorted; where the first repeat was, if that is an error."""
+
+    piece: Piece
+    repeat: tuple[int, int] | None
+    heaviest: float
+
+
+class Measured(NamedTuple):
+    """What the client needs to know of a piece."""
+
+    start: int
+    counts: NDArray[np.int64]  # entries of every row
+    weight: float | None  # sum of the weights, if there are any
+    heaviest: float
+
+
+def split_partition(part: Any, names: Names, row_labels: Array, col_labels: Array, cuts: Array) -> list[Block]:
+    """Entries of a partition by the shard that their row is in."""
+    sides = []
+    for name, (use, which), labels in zip(names[:2], SIDES, (row_labels, col_labels), strict=True):
+        own, codes = coded(column_of(part, name, use), which)
+        sides.append(np.searchsorted(labels, own).astype(np.uint32)[codes] if own.size else np.zeros(0, np.uint32))
+    targets = numbers_of(column_of(part, names.value, "value"), names.value)
+    weights = None if names.weight is None else numbers_of(column_of(part, names.weight, "weight"), names.weight)
+    return _split(Block(sides[0], sides[1], targets, weights), cuts)
+
+
+def split_columns(piece: Piece, cuts: Array) -> list[Block]:
+    """Entries of a piece by the column shard that they are in; its columns are the rows of the blocks."""
+    rows = (rows_of(piece.indptr) + piece.start).astype(np.uint32)
+    return _split(Block(piece.indices, rows, piece.targets, piece.weights), cuts)
+
+
+def _split(block: Block, cuts: Array) -> list[Block]:
+    shard = np.searchsorted(cuts, block.rows, side="right") - 1
+    order = np.argsort(shard, kind="stable")
+    ends = np.searchsorted(shard[order], np.arange(cuts.size))
+    parts = [order[ends[k] : ends[k + 1]] for k in range(cuts.size - 1)]
+    return [block.take(part) for part in parts]
+
+
+def grouped(blocks: Sequence[Block], start: int, stop: int, n_cols: int, duplicates: str = "error") -> Group:
+    """The entries of rows `start` to `stop`, sorted, repeats merged, those of weight zero left out."""
+    rows, cols, targets = (np.concatenate([block[k] for block in blocks]) for k in range(3))
+    weights = None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks])
+    indptr, order = sort_entries(rows - np.uint32(start), cols, (stop - start, n_cols))
+    indices, targets, weights = cols[order], targets[order], None if weights is None else weights[order]
+    k = int(pattern.first_repeat(indptr, indices))
+    if k >= 0 and duplicates == "error":
+        row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
+        return Group(Piece(start, n_cols, indptr, indices, targets, weights), (start + row, int(indices[k])), 1.0)
+    heaviest = 1.0
+    if k >= 0:
+        indptr, indices, targets, weights = merge_repeats(indptr, indices, targets, weights, duplicates)
+    if weights is not None:
+        heaviest = float(weights.max(initial=0.0))
+        if not (weights > 0).all():
+            indptr, indices, targets, weights = _kept(indptr, indices, targets, weights)
+    return Group(Piece(start, n_cols, indptr, indices, targets, weights), None, heaviest)
+
+
+def _kept(indptr: Array, indices: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array, Array]:
+    """Entries of positive weight."""
+    kept = weights > 0
+    counts = np.bincount(rows_of(indptr)[kept], minlength=indptr.size - 1)
+    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
+    return starts, indices[kept], targets[kept], weights[kept]
+
+
+def summary(group: Group) -> tuple[NDArray[np.int64], tuple[int, int] | None, float]:
+    """Entries of every row, the repeat if any, the largest weight."""
+    return _lengths(group.piece), group.repeat, group.heaviest
+
+
+def piece_of(group: Group) -> Piece:
+    """The entries themselves."""
+    return group.piece
+
+
+def recut(groups: Sequence[Group], start: int, stop: int) -> Piece:
+    """Rows `start` to `stop` out of groups that follow each other."""
+    parts = []
+    for piece in (group.piece for group in groups):
+        lo, hi = max(start, piece.start) - piece.start, min(stop, piece.stop) - piece.start
+        first, last = int(piece.indptr[lo]), int(piece.indptr[hi])
+        weights = None if piece.weights is None else piece.weights[first:last]
+        parts.append(
+            (np.diff(piece.indptr[lo : hi + 1]), piece.indices[first:last], piece.targets[first:last], weights)
+        )
+    counts, indices, targets = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    weights = None if parts[0][3] is None else np.concatenate([part[3] for part in parts])
+    indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
+    return Piece(start, groups[0].piece.n_cols, indptr, indices, targets, weights)
+
+
+def turned(blocks: Sequence[Block], start: int, stop: int, n_cols: int) -> Piece:
+    """A shard of the transpose out of the blocks of all pieces, in their order."""
+    return grouped(blocks, start, stop, n_cols).piece
+
+
+def measured(piece: Piece) -> Measured:
+    """Sizes and weights of a piece."""
+    weights, counts = piece.weights, _lengths(piece)
+    if weights is None:
+        return Measured(piece.start, counts, None, 1.0)
+    return Measured(piece.start, counts, float(weights.sum(dtype=np.float64)), float(weights.max(initial=0.0)))
+
+
+def _lengths(piece: Piece) -> NDArray[np.int64]:
+    starts = piece.indptr.astype(np.int64)
+    return starts[1:] - starts[:-1]
+
+
+def column_counts(piece: Piece) -> NDArray[np.int64]:
+    """Entries of every column."""
+    return np.bincount(piece.indices, minlength=piece.n_cols)
+
+
+def row_weights(piece: Piece) -> NDArray[np.float64]:
+    """Sum of the weights of every row's entries."""
+    rows = rows_of(piece.indptr)
+    return np.bincount(rows, piece.weights, piece.indptr.size - 1).astype(np.float64)
+
+
+def every(piece: Piece, first: int, step: int) -> Block:
+    """Every `step`-th entry from the entry `first` on."""
+    chosen = slice(first, None, step)
+    rows = (rows_of(piece.indptr)[chosen] + piece.start).astype(np.uint32)
+    weights = None if piece.weights is None else piece.weights[chosen]
+    return Block(rows, piece.indices[chosen], piece.targets[chosen], weights)
+
+
+def outside(piece: Piece, loss: Any) -> tuple[int, Any, int, float]:
+    """Targets that the loss does not take: how many, the first and its place; and the largest target of all."""
+    wrong = np.flatnonzero(~loss.in_domain(piece.targets))
+    first = (piece.targets[wrong[0]], int(wrong[0])) if wrong.size else (0.0, 0)
+    return wrong.size, *first, float(np.abs(piece.targets).max(initial=0.0))

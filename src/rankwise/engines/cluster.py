@@ -1,0 +1,306 @@
+"""The engine whose shards live in the workers of a Dask cluster, and outlive them."""
+
+import asyncio
+import concurrent.futures
+import logging
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._errors import ClusterError, SettingError
+from .._extras import require
+from ..losses import Loss
+from .base import STAY, Answers, Engine
+from .dealing import deal
+from .holder import Holder
+from .messages import Reply, Told, Verb, each_array, told
+
+log = logging.getLogger("rankwise")
+
+Array = NDArray[Any]
+POLL = 1.0  # seconds between looks at who is still there, while an answer is waited for
+DOUBT = 5.0  # seconds after which a worker that did not answer is trusted again, if nobody else is there
+PATIENCE = 60.0  # seconds to wait for a worker when none is left
+REACH = 15.0  # seconds for the scheduler to answer
+LOST = "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
+TRIES = 20  # times that lost shards are made anew in one round
+
+
+@dataclass
+class Traffic:
+    """Round trips between the client and all workers, and bytes of the arrays that went each way."""
+
+    trips: int = 0
+    out: int = 0
+    back: int = 0
+
+
+@dataclass(eq=False)
+class Holding:
+    """An actor in a worker, and the shards it holds."""
+
+    address: str
+    numbers: list[int]
+    rows: list[slice]
+    future: Any  # of Dask; the actor lives as long as it
+    size: int  # observations
+
+    def take(self, array: Array) -> Array:
+        """Lines of the rows that are held."""
+        parts = [array[rows] for rows in self.rows]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+class Cluster(Engine):
+    """Runs verbs on shards that are spread over workers.
+
+    One actor for each worker holds a run of shards and joins their answers, so that a worker sends one piece and a
+    few parts of a sum. Verbs that nobody waits for the answer of are kept and go out with the next one: a round trip
+    is one message to every worker and one back. A worker that is lost takes its shards along; they are made anew by
+    their load tasks on the workers that are there, told what the others know (`recover`), and asked again, which
+    changes no bit.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    loads : sequence of Future
+        One for every shard, of its `Piece`; Dask computes it again where it was lost.
+    cuts : ndarray of shape (n_shards + 1,)
+        Rows at which the shards begin, and the number of rows.
+    sizes : sequence of int
+        Observations of every shard.
+    loss : Loss
+    dtype : dtype
+    """
+
+    def __init__(
+        self, client: Any, loads: Sequence[Any], cuts: Array, sizes: Sequence[int], loss: Loss, dtype: Any
+    ) -> None:
+        self.client, self.loads, self.cuts, self.sizes = client, loads, cuts.tolist(), list(sizes)
+        self.loss = require("distributed.protocol.pickle", "dask").dumps(loss)
+        self.dtype = np.dtype(dtype)
+        self.n_jobs, self.rounds = 1, 0
+        self.traffic = Traffic()
+        self.holdings: list[Holding] = []
+        self._queue: list[Verb] = []
+        self._direct: bool | None = None  # whether workers are in reach; found out with the first of them
+
+    def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
+        """One round: the verb on every shard; a round trip, unless the answers stay where they are."""
+        self.rounds += 1
+        if join == STAY:
+            self._queue.append((verb, each_array(args, np.copy)))  # who asked may change them before they go out
+            return Answers(join)
+        try:
+            found = self._trip(join, [*self._queue, (verb, args)])
+        except BaseException:
+            self.close()
+            raise
+        self._queue.clear()
+        return found
+
+    def close(self) -> None:
+        """Let the shards go; a later verb makes them anew."""
+        for holding in self.holdings:
+            holding.future.release()
+        self.holdings.clear()
+        self._queue.clear()
+
+    def _trip(self, join: str, verbs: list[Verb]) -> Answers:
+        """Tell every worker, then those that take over from the lost, until all shards have answered."""
+        self.traffic.trips += 1
+        found, doubted = Answers(join), set[str]()
+        replies: list[Reply] = []
+        asked, past = list(self.holdings), list[Verb]()
+        for _ in range(TRIES):
+            replies += self._ask(asked, join, [*past, *verbs], doubted)
+            lost = self._lost()
+            if not lost:
+                found.merge(reply.answers(join) for reply in replies)
+                return found
+            asked, past = self._hold(lost, doubted), list(self.recover())
+        raise ClusterError(
+            f"Workers were lost {TRIES} times while one question was asked (lately {', '.join(sorted(doubted))}); "
+            "look at their logs: too little memory is the usual reason."
+        )
+
+    def _ask(self, asked: list[Holding], join: str, verbs: list[Verb], doubted: set[str]) -> list[Reply]:
+        """Replies of those that answer; the others are dropped and doubted."""
+        calls = [(holding, self._tell(holding, told(join, verbs, holding.take))) for holding in asked]
+        replies = []
+        for holding, call in calls:
+            reply = self._hear(holding, call)
+            if reply is None:
+                self._drop(holding)
+                doubted.add(holding.address)
+                log.warning("the worker at %s was lost, and with it %d shards", holding.address, len(holding.numbers))
+            elif reply.error is not None:
+                raise reply.error
+            else:
+                self.traffic.back += reply.n_bytes
+                replies.append(reply)
+        return replies
+
+    def _tell(self, holding: Holding, message: Told) -> "concurrent.futures.Future[Reply]":
+        self.traffic.out += message.n_bytes
+        return asyncio.run_coroutine_threadsafe(self._call(holding, message), self.client.loop.asyncio_loop)
+
+    async def _call(self, holding: Holding, message: Told) -> Reply:
+        """A call of an actor's method that ends whatever goes wrong, and goes straight to the worker if it can."""
+        worker = self.client.rpc(holding.address)
+        if not self._direct:
+            worker = require("distributed.actor", "dask").ProxyRPC(self.client.scheduler, holding.address)
+        wrapped = require("distributed.protocol", "dask").to_serialize(message)
+        found = await worker.actor_execute(function="ask", actor=holding.future.key, args=[wrapped], kwargs={})
+        if found["status"] != "OK":
+            raise found["exception"]
+        reply: Reply = found["result"]
+        return reply
+
+    def _hear(self, holding: Holding, call: "concurrent.futures.Future[Reply]") -> Reply | None:
+        """The reply, or None if there will be none: the connection broke, or the scheduler knows the worker is gone."""
+        while not concurrent.futures.wait([call], POLL).done:
+            if holding.address not in workers_of(self.client):
+                call.cancel()
+                return None
+        try:
+            return call.result()
+        except Exception as error:  # the verbs' own errors are in the reply: this is the connection, or a lost actor
+            log.debug("no reply from %s: %r", holding.address, error)
+            return None
+
+    def _lost(self) -> list[int]:
+        """Shards that nobody holds."""
+        held = {number for holding in self.holdings for number in holding.numbers}
+        return [number for number in range(len(self.loads)) if number not in held]
+
+    def _drop(self, holding: Holding) -> None:
+        holding.future.release()
+        self.holdings.remove(holding)
+
+    def _hold(self, numbers: list[int], doubted: set[str]) -> list[Holding]:
+        """Have shards made by the workers that are there; what a worker lost meanwhile was to hold is left out."""
+        threads = free_workers(self.client, doubted)
+        held = {address: sum(each.size for each in self.holdings if each.address == address) for address in threads}
+        dealt = deal(numbers, self.sizes, threads, held)
+        making = [self._make(address, mine, threads[address]) for address, mine in dealt.items()]
+        made = [holding for holding in making if self._made(holding)]
+        self.holdings += made
+        if made:
+            self._direct = self._reaches(made[0].address)
+        return made
+
+    def _make(self, address: str, numbers: list[int], n_threads: int) -> Holding:
+        """Start making an actor; Dask brings the pieces to the worker, or computes those that were lost again."""
+        future = self.client.submit(
+            Holder,
+            [self.loads[number] for number in numbers],
+            numbers,
+            self.loss,
+            self.dtype.str,
+            n_threads,
+            key=f"rankwise-shards-{uuid.uuid4().hex}",
+            workers=[address],
+            actor=True,
+        )
+        rows = [slice(self.cuts[number], self.cuts[number + 1]) for number in numbers]
+        runs = [rows[0]]
+        for following in rows[1:]:
+            if runs[-1].stop == following.start:
+                runs[-1] = slice(runs[-1].start, following.stop)
+            else:
+                runs.append(following)
+        return Holding(address, numbers, runs, future, sum(self.sizes[number] for number in numbers))
+
+    def _made(self, holding: Holding) -> bool:
+        """Whether the actor is there; False if its worker was lost first. What its load tasks raise is raised here."""
+        future = holding.future
+        while not future.done():
+            try:
+                future.exception(timeout=POLL)
+            except TimeoutError:
+                if holding.address not in workers_of(self.client):
+                    break
+        if future.status == "finished":
+            return True
+        error = future.exception() if future.status == "error" else None
+        future.release()
+        if error is None or holding.address not in workers_of(self.client):
+            return False
+        if isinstance(error, require("distributed", "dask").KilledWorker):
+            raise ClusterError(f"Workers died while they loaded shards: {error}") from error
+        raise error
+
+    def _reaches(self, address: str) -> bool:
+        """Whether this client can talk to workers itself; if not, the scheduler passes messages on."""
+        if self._direct is not None:
+            return self._direct
+
+        async def reach() -> None:
+            await asyncio.wait_for(self.client.rpc(address).identity(), DOUBT)
+
+        try:
+            self.client.sync(reach)
+        except Exception:
+            log.warning("workers cannot be reached directly: the scheduler passes all messages on, which takes longer")
+            return False
+        return True
+
+
+def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
+    """Threads of the workers that can take shards, by address; waits for one if there is none."""
+    start = time.monotonic()
+    while True:
+        workers, waited = workers_of(client), time.monotonic() - start
+        free = {address: n for address, n in workers.items() if address not in doubted}
+        if free or (workers and waited > DOUBT):
+            return free or workers
+        if waited > PATIENCE:
+            raise ClusterError(
+                f"No Dask worker is there, and none has come within {PATIENCE:g} s; start workers and fit again."
+            )
+        time.sleep(0.1)
+
+
+def workers_of(client: Any) -> dict[str, int]:
+    """Threads of each worker that the scheduler knows, by its address."""
+    try:
+        found: dict[str, int] = client.nthreads(callback_timeout=REACH)
+    except Exception as error:
+        raise ClusterError(LOST) from error
+    return found
+
+
+def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
+    """What the tasks found; an error of a task is raised as itself."""
+    try:
+        found: list[Any] = client.gather(list(futures))
+    except concurrent.futures.CancelledError as error:
+        if client.status != "running":
+            raise ClusterError(LOST) from error
+        raise ClusterError(f"Dask cancelled a task of reading the entries, see its scheduler's log: {error}") from error
+    except OSError as error:
+        if client.status != "running":
+            raise ClusterError(LOST) from error
+        raise  # of the task itself, such as a file that is not there
+    return found
+
+
+def client_of(client: Any) -> Any:
+    """The client that is meant: the given one, or the one that this process has made last."""
+    distributed = require("distributed", "dask")
+    if client is None:
+        try:
+            client = distributed.default_client()
+        except ValueError:
+            raise SettingError(
+                "No Dask client is there; make one with `dask.distributed.Client(...)` and give it as `client=`."
+            ) from None
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
+    return client

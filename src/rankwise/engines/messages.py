@@ -1,0 +1,136 @@
+"""What travels between a client and its workers: verbs with their arrays, each worker's rows alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.rows import Prior
+from .base import Answers
+from .fold import Part
+from .offsets import Offsets
+
+Array = NDArray[Any]
+Verb = tuple[str, tuple[Any, ...]]
+Change = Callable[[Array], Any]
+
+BY_ROW = {  # places of the arguments that have a line for every row of the matrix
+    "aim": (0,),
+    "curve_terms": (2,),
+    "expected_loss": (1, 2),
+    "gram": (1,),
+    "replace": (2,),
+    "solve_rows": (3, 4),
+    "terms": (1,),
+    "transposed": (0,),
+}
+
+
+class Zeros(NamedTuple):
+    """An array of zeros, which need not travel."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass
+class Told:
+    """Verbs for some shards: all but the last change them, the last is answered."""
+
+    join: str
+    verbs: list[Verb]
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take on the wire."""
+        return sum(_size(args) for _, args in self.verbs)
+
+
+@dataclass
+class Reply:
+    """Answers of a worker's shards: runs of pieces by the number of their first shard, and parts of a sum."""
+
+    pieces: list[tuple[int, Array]] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    error: Exception | None = None
+
+    @classmethod
+    def of(cls, answers: Answers) -> "Reply":
+        """What there is to send; pieces of shards that follow each other as one."""
+        runs = groupby(enumerate(answers.pieces), key=lambda item: item[1][0] - item[0])
+        pieces = []
+        for _, run in runs:
+            numbered = [piece for _, piece in run]
+            pieces.append((numbered[0][0], np.concatenate([piece for _, piece in numbered])))
+        return cls(pieces, answers.fold.parts)
+
+    def answers(self, join: str) -> Answers:
+        """The same as the client's engine joins them."""
+        found = Answers(join)
+        found.pieces = self.pieces
+        found.fold.parts = [Part(part.first, part.width, own(part.sum)) for part in self.parts]
+        return found
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take on the wire."""
+        return sum(piece.nbytes for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
+
+
+def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
+    """Verbs as one worker is told them; `take` cuts an array that has a line per row down to the worker's rows."""
+    return Told(join, [(verb, each_array(_of_rows(verb, args, take), _sent)) for verb, args in verbs])
+
+
+def heard(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments as the kernels know them: kernels are compiled for arrays that can be written to."""
+    found: tuple[Any, ...] = each_array(args, own)
+    return found
+
+
+def own(array: Array) -> Array:
+    """The array itself, or a copy if it lies in a message's bytes and cannot be written to or is not aligned."""
+    return array if array.flags.writeable and array.flags.aligned else array.copy()
+
+
+def each_array(value: Any, change: Change) -> Any:
+    """The same value with every array in it changed."""
+    if isinstance(value, np.ndarray):
+        return change(value)
+    if isinstance(value, Zeros):
+        return np.zeros(value.shape, value.dtype)
+    if isinstance(value, Offsets):
+        return Offsets(value.constant, each_array(value.rows, change), each_array(value.cols, change))
+    if isinstance(value, tuple):
+        parts = [each_array(part, change) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
+def _of_rows(verb: str, args: tuple[Any, ...], take: Change) -> tuple[Any, ...]:
+    """The arguments with those that have a line per row cut down."""
+    places = BY_ROW.get(verb, ())
+    found = [take(arg) if place in places else arg for place, arg in enumerate(args)]
+    if verb == "solve_rows":
+        prior = found[1]
+        found[1] = Prior(take(prior.means), prior.precisions, take(prior.counts))
+    if verb == "shift" and found[0] is not None:
+        found[0] = Offsets(found[0].constant, take(found[0].rows), found[0].cols)
+    return tuple(found)
+
+
+def _sent(array: Array) -> Any:
+    """The array, or a note if all of its bits are zero, as a gram product's shift and new factors are."""
+    whole = np.ascontiguousarray(array)
+    return whole if whole.reshape(-1).view(np.uint8).any() else Zeros(array.shape, array.dtype.str)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Offsets):
+        return _size((value.rows, value.cols))
+    return sum(map(_size, value)) if isinstance(value, tuple) and not isinstance(value, Zeros) else 0

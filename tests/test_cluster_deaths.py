@@ -1,0 +1,174 @@
+"""Workers die in the middle of a fit, by SIGKILL at seeded round trips, and no bit of the model changes."""
+
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from clusters import Killer, Processes, everyone, on_cluster, one, solved, some_entries, tiny_shards, two
+
+from rankwise import ClusterError, Problem
+from rankwise.engines import Cluster
+from rankwise.engines import cluster as module
+from rankwise.losses import Absolute, Logistic, Square
+from rankwise.solvers import BayesSweeps, GreedyPursuit, NonsmoothPursuit
+
+pytestmark = pytest.mark.slow
+SOLVERS = [
+    (GreedyPursuit("economic"), Logistic()),
+    (GreedyPursuit("coefficients"), Square()),
+    (NonsmoothPursuit(), Absolute()),
+    (BayesSweeps(), Square()),
+]
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """A scheduler and three workers in processes of their own; the dead are replaced before the next test only."""
+    found = Processes(tmp_path_factory.mktemp("cluster"))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(processes):
+    with processes.client() as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def many_shards(monkeypatch):
+    tiny_shards(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """By solver: digest on threads, and how many trips a fit takes; found once."""
+    return {}
+
+
+def data_for(loss):
+    return some_entries(signs=isinstance(loss, Logistic))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkeypatch, undisturbed, seed):
+    solver, loss = SOLVERS[seed % len(SOLVERS)]
+    if seed % len(SOLVERS) not in undisturbed:
+        problem = Problem(on_cluster(client, data_for(loss)), loss)
+        wanted = solved(Problem(data_for(loss), loss), solver)
+        assert solved(problem, solver) == wanted
+        undisturbed[seed % len(SOLVERS)] = wanted, problem.engine.traffic.trips
+    wanted, trips = undisturbed[seed % len(SOLVERS)]
+    rng = np.random.default_rng(seed)
+    when = "before" if rng.random() < 0.5 else "after"
+    plan = {int(rng.integers(1, trips + 1)): (when, partial(one, which=int(rng.integers(3))))}
+    killer = Killer(monkeypatch, client, plan)
+    assert solved(Problem(on_cluster(client, data_for(loss)), loss), solver) == wanted
+    assert len(killer.done) == 1
+
+
+def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(client, monkeypatch):
+    """Nothing breaks the connection; the scheduler no longer knows the worker, and the call is given up."""
+    problem = Problem(on_cluster(client, data_for(Square())), Square())
+    value = problem.value()
+    silent = problem.engine.holdings[0].address
+    tell, known = Cluster._tell, module.workers_of
+    asked = []
+
+    def hooked(engine, holding, message):
+        if holding.address == silent and not asked:
+            asked.append(silent)
+            return module.concurrent.futures.Future()  # which nobody will ever complete
+        return tell(engine, holding, message)
+
+    monkeypatch.setattr(Cluster, "_tell", hooked)
+    monkeypatch.setattr(module, "workers_of", lambda client: {k: n for k, n in known(client).items() if k != silent})
+    monkeypatch.setattr(module, "POLL", 0.1)
+    problem._summary = None
+    assert problem.value() == value and silent not in _addresses(problem.engine)
+
+
+def fit_with(client, monkeypatch, plan, solver=SOLVERS[0][0], loss=SOLVERS[0][1]):
+    """Fit while the plan is carried out; the engine, after a check of the bits."""
+    wanted = solved(Problem(data_for(loss), loss), solver)
+    problem = Problem(on_cluster(client, data_for(loss)), loss)
+    killer = Killer(monkeypatch, client, plan)
+    before = {holding for holding in killer.pids}
+    held = []
+    close = Cluster.close
+    monkeypatch.setattr(Cluster, "close", lambda engine: (held.extend(_addresses(engine)), close(engine)))
+    assert solved(problem, solver) == wanted
+    assert sorted(killer.done) == sorted(plan)
+    return before, set(held)
+
+
+def _addresses(engine):
+    return [holding.address for holding in engine.holdings]
+
+
+def test_two_die_at_once(client, processes, monkeypatch):
+    before, after = fit_with(client, monkeypatch, {30: ("after", two)})
+    assert len(before) == 3 and len(after) == 1 and after < before
+
+
+def test_one_after_the_other_dies_until_one_is_left(client, processes, monkeypatch):
+    before, after = fit_with(client, monkeypatch, {12: ("before", one), 50: ("after", one)})
+    assert len(before) == 3 and len(after) == 1 and after < before
+
+
+def test_one_dies_while_lost_shards_are_made_anew(client, processes, monkeypatch):
+    killed, make = [], Cluster._make
+
+    def hooked(engine, address, numbers, n_threads):
+        holding = make(engine, address, numbers, n_threads)
+        if engine.traffic.trips == 30 and not killed:
+            killed.append(address)
+            killer.kill(address)
+        return holding
+
+    killer = Killer(monkeypatch, client, {})
+    monkeypatch.setattr(Cluster, "_make", hooked)
+    before, after = fit_with(client, monkeypatch, {30: ("before", one)})
+    assert len(killed) == 1 and len(before) == 3 and len(after) == 1 and killed[0] not in after
+
+
+def test_a_new_worker_takes_over(client, processes, monkeypatch):
+
+    def replace(killer, engine):
+        processes.add()
+        client.wait_for_workers(4, timeout=180)
+        two(killer, engine)
+
+    before, after = fit_with(client, monkeypatch, {20: ("before", replace)})
+    assert len(after) == 2 and len(after - before) == 1
+
+
+def test_all_die_and_a_new_worker_comes(client, processes, monkeypatch):
+
+    def all_new(killer, engine):
+        everyone(killer, engine)
+        processes.add()
+
+    before, after = fit_with(client, monkeypatch, {25: ("after", all_new)}, *SOLVERS[3])
+    assert not after & before
+
+
+def test_no_worker_is_left(client, processes, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+    problem = Problem(on_cluster(client, data_for(Square())), Square())
+    Killer(monkeypatch, client, {10: ("after", everyone)})
+    with pytest.raises(ClusterError, match="No Dask worker is there, and none has come within 2 s"):
+        solved(problem, GreedyPursuit("economic"))
+
+
+def test_the_scheduler_dies(processes, monkeypatch):  # and is not started again: the last test with these processes
+    monkeypatch.setattr(module, "REACH", 5.0)
+    client = processes.client()
+    problem = Problem(on_cluster(client, data_for(Square())), Square())
+    Killer(monkeypatch, client, {40: ("before", lambda killer, engine: processes.scheduler.kill())})
+    start = time.monotonic()
+    with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
+        solved(problem, GreedyPursuit("economic"), rank=20, max_iter=20)
+    assert time.monotonic() - start < 60
+    client.close(timeout=2)
