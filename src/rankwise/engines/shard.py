@@ -198,7 +198,7 @@ class Shard:
 
     def checksum(self) -> Array:
         """Tells whether these are the same entries, 16 bytes. Join: concatenate."""
-        found = checksum(self.start, self.n_cols, self.indptr, self.indices, self.targets, self.weights)
+        found = checksum(self.n_cols, self.indptr, self.indices, self.targets, self.weights)
         return np.frombuffer(found, np.uint8)
 
     def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
