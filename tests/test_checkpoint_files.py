@@ -428,7 +428,7 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
 
 @pytest.mark.skipif(checkpoint.fcntl is None, reason="this system has no locks")
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
-    ask = "import sys; from rankwise.solvers import check_folder; check_folder(sys.argv[1], None, True)"
+    ask = "import sys; from rankwise.solvers.checkpoint import check_folder; check_folder(sys.argv[1], None, True)"
     seen = []
     fit("economic", checkpoint=tmp_path, max_iter=1, callback=lambda record: seen.append(child(ask, tmp_path)))
     assert "CheckpointError: Another process is writing checkpoints to" in seen[0].stderr
