@@ -21,7 +21,11 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_bits(name, tmp_path):
     for k in range(1, len(whole.history) + 1):
         folder = tmp_path / str(k)
         stopped(name, folder, k)
-        assert digest(fit(name, checkpoint=folder, every=1, resume=True)) == digest(whole)
+        steps = []
+        found = fit(
+            name, checkpoint=folder, every=1, resume=True, callback=lambda record, to=steps: to.append(record.step)
+        )
+        assert digest(found) == digest(whole) and steps == list(range(k, len(whole.history) + 1))
 
 
 @pytest.mark.parametrize("name", ["economic", "coefficients", "nonsmooth", "bayes"])
