@@ -141,17 +141,17 @@ REFUSED = {
 @pytest.mark.parametrize(("what", "settings"), REFUSED.items(), ids=REFUSED)
 def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
     entries = on_cluster(client, some_entries())
-    with pytest.raises(SettingError, match=f"{what}.* needs all entries in memory, and ClusterEntries are not; "):
+    with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
         rankwise.dask.MatrixCompletion(client=client, **settings).fit(entries)
 
 
 def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
     observations = some_entries()
     estimator = rankwise.dask.MatrixCompletion(client=client, rank=2, max_iter=2).fit(on_cluster(client, observations))
-    with pytest.raises(SettingError, match="`residuals` without X needs all entries in memory"):
+    with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
         estimator.residuals()
     fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
-    with pytest.raises(SettingError, match='by="quantiles" needs all entries in memory'):
+    with pytest.raises(SettingError, match='by="quantiles" needs the entries in memory'):
         estimator.calibrate(fresh, by="quantiles")
     low, high = estimator.calibrate(fresh).predict_interval([0], [0])
     assert low < high
