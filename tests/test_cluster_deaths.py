@@ -162,13 +162,19 @@ def test_no_worker_is_left(client, processes, monkeypatch):
         solved(problem, GreedyPursuit("economic"))
 
 
-def test_the_scheduler_dies(processes, monkeypatch):  # and is not started again: the last test with these processes
+def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):  # and is not started again: the last test with these processes
     monkeypatch.setattr(module, "REACH", 5.0)
     client = processes.client()
-    problem = Problem(on_cluster(client, data_for(Square())), Square())
-    Killer(monkeypatch, client, {40: ("before", lambda killer, engine: processes.scheduler.kill())})
+    data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
+    wanted = solved(Problem(data, Square()), solver, **options)
+    problem = Problem(on_cluster(client, data), Square())
+    Killer(monkeypatch, client, {100: ("before", lambda killer, engine: processes.scheduler.kill())})
     start = time.monotonic()
+    options |= {"checkpoint": tmp_path, "every": 1}
     with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
-        solved(problem, GreedyPursuit("economic"), rank=20, max_iter=20)
+        solved(problem, solver, **options)
     assert time.monotonic() - start < 60
     client.close(timeout=2)
+    steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
+    assert 0 < max(steps) < 20
+    assert solved(Problem(data, Square()), solver, resume=True, **options) == wanted

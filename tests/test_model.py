@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import stat
+import tracemalloc
 import warnings
 import zipfile
 from contextlib import contextmanager, suppress
@@ -654,6 +655,23 @@ def test_parts_that_do_not_fit_together_are_refused(path, true_parts, changes):
     arrays, described = true_parts
     write(path, arrays | changes, described)
     refused(path)
+
+
+@pytest.mark.parametrize("name", ["ordinal", "proportional-odds", "ordinal-hinge"])
+def test_levels_in_a_file_take_no_more_memory_than_their_thresholds(path, true_parts, name):
+    arrays, described = true_parts
+
+    def loss(levels, thresholds):
+        return {"loss": {"name": name, "parameters": {"levels": levels, "thresholds": thresholds}}}
+
+    write(path, arrays, described | loss(10**9, None))
+    tracemalloc.start()
+    refused(path)
+    write(path, arrays, described | loss(201, list(range(200))))
+    assert load(path).loss.levels == 201
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60_000_000  # 640 MB if all of them were looked at everywhere at once
 
 
 class Bomb:

@@ -131,6 +131,25 @@ def test_fits_from_disk_have_the_bits_of_fits_in_memory(tmp_path, method, n_jobs
         assert disk.offsets.rows.tobytes() == memory.offsets.rows.tobytes()
 
 
+@pytest.mark.parametrize("method", ["eglrl", "rankwise"])
+def test_a_fit_from_disk_goes_on_after_a_crash_with_the_same_bits(tmp_path, method):
+    rows, cols, values = entries()
+    folder = rw.ShardFolder(write_shards(chunked(rows, cols, values), tmp_path / "f", shape=(60, 17)))
+    memory = Observations.from_coo(rows, cols, values, (60, 17))
+    wanted = solve(Problem(memory, "square"), method, rank=4, max_iter=4).model
+
+    def crash(record):
+        if record.step == 2:
+            raise RuntimeError("power is out")
+
+    options = {"rank": 4, "max_iter": 4, "checkpoint": tmp_path / "c", "every": 1, "resume": True}
+    with pytest.raises(RuntimeError, match="power"):
+        solve(Problem(folder, "square"), method, callback=crash, **options)
+    found = solve(Problem(folder, "square"), method, **options).model
+    for name in ("path", "U", "V"):
+        assert getattr(found, name).tobytes() == getattr(wanted, name).tobytes()
+
+
 def test_an_estimator_learns_from_a_folder(tmp_path):
     rows, cols, values = entries()
     folder = write_shards(chunked(as_text(rows), cols, values), tmp_path / "f")

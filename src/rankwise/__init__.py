@@ -1,16 +1,13 @@
 """Learn a low-rank matrix from a few observed entries, under any convex loss, one rank at a time."""
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("rankwise")
-except PackageNotFoundError:  # run from a source tree that was not installed
-    __version__ = "0+unknown"
+from ._version import __version__ as __version__
 
 # Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
 _HOMES = {
+    "CheckpointError": "_errors",
     "ClusterError": "_errors",
     "DataError": "_errors",
     "LossError": "_errors",
@@ -42,6 +39,7 @@ _MODULES = ("dask", "datasets", "losses", "selection", "solvers", "spectral")
 if TYPE_CHECKING:
     from . import dask, datasets, losses, selection, solvers, spectral
     from ._errors import (
+        CheckpointError,
         ClusterError,
         DataError,
         LossError,
@@ -80,6 +78,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "CheckpointError",
     "ClusterError",
     "DataError",
     "LossError",

@@ -10,6 +10,11 @@ def is_number(given: Any) -> bool:
     return isinstance(given, int | float | np.integer | np.floating) and not isinstance(given, bool)
 
 
+def all_finite(array: Any) -> bool:
+    """Whether `array` is one of finite floating-point numbers."""
+    return array.dtype in (np.float32, np.float64) and bool(np.isfinite(array).all())
+
+
 def is_whole(given: Any) -> bool:
     """Whether `given` is an integer; True and False are not."""
     return isinstance(given, int | np.integer) and not isinstance(given, bool)

@@ -34,7 +34,17 @@ class DataTypeError(DataError, TypeError):
 
 
 class ShardFileError(DataError):
-    """A file or folder of shards is damaged, foreign, or cannot be written."""
+    """A file or folder of shards is damaged, foreign, or cannot be written.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> try:
+    ...     rw.ShardFolder("no-such-folder")
+    ... except rw.ShardFileError as error:
+    ...     print(str(error).partition(";")[0])
+    no-such-folder is not a folder of shards
+    """
 
 
 class LossError(RankwiseError, ValueError):
@@ -78,6 +88,21 @@ class ModelFileError(RankwiseError, ValueError):
     ...     except rw.ModelFileError as error:
     ...         print(str(error).partition(".rankwise ")[2])
     is not a rankwise model, or it is damaged.
+    """
+
+
+class CheckpointError(RankwiseError, ValueError):
+    """A checkpoint cannot be written, is damaged, or belongs to another fit.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(20, 10, rank=1, density=0.5).observations
+    >>> try:
+    ...     rw.solve(rw.Problem(seen, "square"), rank=2, checkpoint="/dev/null/checkpoints")
+    ... except rw.CheckpointError as error:
+    ...     print(str(error).partition(":")[0])
+    Checkpoints cannot be written to /dev/null/checkpoints
     """
 
 

@@ -16,7 +16,8 @@ from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
 from ..observations import Observations, is_shard_folder
 from ..selection import Score, fitting_scores, split_entries
-from ..solvers import need_in_memory
+from ..solvers.checkpoint import check_folder
+from ..solvers.needs import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
@@ -39,6 +40,9 @@ class Settings(ToldToRead):
     offsets: str | None
     max_iter: int | None
     time_limit: float | None
+    checkpoint: Path | None
+    every: int | None
+    resume: bool
     held_out: float | Path | None
     seed: int
     threads: int | None
@@ -72,6 +76,9 @@ class Settings(ToldToRead):
             self.rank,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
+            checkpoint=self.checkpoint,
+            checkpoint_every=self.every,
+            resume=self.resume,
             n_jobs=self.threads,
             random_state=self.seed,
             **chosen,
@@ -91,6 +98,7 @@ def run(settings: Settings) -> None:
     """Read, fit, save, and say what came of it."""
     target = settings.target
     check_output(target, settings.force)
+    check_folder(settings.checkpoint, settings.every, settings.resume)
     given = _entries(settings)
     train, held_out = _parts(given, settings)
     estimator = settings.estimator()

@@ -64,6 +64,23 @@ def example(*commands: str) -> str:
     help="Stop after the step that passes this time, and keep the model.",
 )
 @click.option(
+    "--checkpoint",
+    metavar="FOLDER",
+    type=options.FILE,
+    help="Write checkpoints to this folder, so that a fit that is killed can go on.",
+)
+@click.option(
+    "--every",
+    metavar="STEPS",
+    type=click.IntRange(min=1),
+    help="Steps between two checkpoints; by default one is written every half minute or so.",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on from the last checkpoint in the folder, if there is one, to the same model as if never stopped.",
+)
+@click.option(
     "--held-out",
     type=options.HeldOut(),
     help="Share of the entries to hold out and score, such as 0.1, or a file of such entries.",
@@ -85,7 +102,9 @@ def fit(**given: Any) -> None:
     streamed from disk, whatever its size.
 
     Ctrl-C stops after the running step and keeps the model so far. Before the first step is done, or pressed twice, it
-    stops at once and keeps nothing.
+    stops at once and keeps nothing but checkpoints, if you asked for them.
+
+    With --checkpoint FOLDER --resume the same command can be given again until it ends: it begins, or goes on.
     """
     from .fit import Settings, run
 

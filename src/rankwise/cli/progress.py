@@ -92,7 +92,7 @@ class Watch(logging.Handler):
             self._timer.start()
         elif phase == "rehearsed":
             self._rehearsed()
-        elif phase == "choosing":
+        elif phase in ("choosing", "checkpoint"):
             self._say(record.getMessage())
 
     def _rehearsed(self) -> None:

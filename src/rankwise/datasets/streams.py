@@ -17,7 +17,7 @@ from .text import AnyPath
 def shard_file(
     path: AnyPath, folder: AnyPath, *, how: Reading | None = None, duplicates: str = "error"
 ) -> tuple[Path, tuple[str, ...]]:
-    """Write the entries of a file to a folder of shards that `ShardFolder` reads; the file is never held in memory.
+    r"""Write the entries of a file to a folder of shards that `ShardFolder` reads; the file is never held in memory.
 
     Parameters
     ----------
@@ -34,6 +34,17 @@ def shard_file(
     folder : Path
     notes : tuple of str
         What was guessed, and what was left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import rankwise as rw
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     _ = Path(room, "trust.csv").write_text("from,to,sign\nann,bob,1\nbob,ann,-1\n")
+    ...     shards, notes = rw.datasets.shard_file(f"{room}/trust.csv", f"{room}/shards")
+    ...     print(rw.ShardFolder(shards).row_labels)
+    ['ann' 'bob']
     """
     how, where = how or Reading(), os.fspath(path)
     notes: list[str] = []

@@ -41,6 +41,19 @@ class ShardFolder(StoredEntries):
         once they are, which saves time and leaves it to the system which of their pages it keeps.
     scratch : path, optional
         Folder for the file without a name; by default that of the shards.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import rankwise as rw
+    >>> made = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
+    >>> in_memory = rw.MatrixCompletion(rank=3, max_iter=2).fit(made)
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     chunks = [(made.rows, made.cols, made.targets)]
+    ...     folder = rw.ShardFolder(rw.write_shards(chunks, f"{room}/f", shape=made.shape))
+    ...     from_disk = rw.MatrixCompletion(rank=3, max_iter=2).fit(folder)
+    >>> bool((from_disk.U_ == in_memory.U_).all())
+    True
     """
 
     def __init__(

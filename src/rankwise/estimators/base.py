@@ -18,13 +18,16 @@ from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, get, need_in_memory, solve
+from ..solvers import Result, fit_offsets, get, solve
+from ..solvers.checkpoint import check_folder
+from ..solvers.needs import need_in_memory
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving
 
 OFFSETS = ("none", "global", "rows", "columns", "both")
 PLAIN = (bool, int, float, str, type(None))
+NO_MATTER = ("verbose", "checkpoint", "checkpoint_every", "resume")  # settings that no model depends on
 STEPS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # of the history, kept with the model
 LONGEST = 100  # the largest rank that rank="auto" tries
 
@@ -40,6 +43,9 @@ class LowRankEstimator(Serving, BaseEstimator):
     rank: int | str
     tol: float | None
     time_limit: float | None
+    checkpoint: Any
+    checkpoint_every: int | None
+    resume: bool
     dtype: Any
     n_jobs: int | None
     verbose: Any
@@ -48,6 +54,12 @@ class LowRankEstimator(Serving, BaseEstimator):
     def _learn(self, given: Observations, **scoring: Any) -> None:
         """Solve and store."""
         seed, scoring["start"] = as_seed(self.random_state), self._start()
+        kept: dict[str, Any] = {
+            "checkpoint": self.checkpoint,
+            "every": self.checkpoint_every,
+            "resume": self.resume,
+        }
+        check_folder(*kept.values())
         given = given.weighted()
         observations, set_apart = set_aside(given, getattr(self, "calibration", 0.0), seed)
         if set_apart is not None:
@@ -64,7 +76,7 @@ class LowRankEstimator(Serving, BaseEstimator):
         grows = get(solver).grows
         aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
-        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **scoring)
+        result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **kept, **scoring)
         self.history_, self.status_ = result.history, result.status
         targets = Targets.of(result.model, observations)
         self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
@@ -173,11 +185,10 @@ class LowRankEstimator(Serving, BaseEstimator):
         return facts if choice is None else facts | {"path": choice.to_dict() | {"best": choice.best}}
 
     def _changed(self) -> list[tuple[str, Any]]:
-        """Parameters that differ from their defaults."""
+        """Parameters that differ from their defaults, of those that make a difference."""
         usual = type(self)().get_params()
-        return [
-            (name, value) for name, value in self.get_params().items() if name != "verbose" and value is not usual[name]
-        ]
+        params = self.get_params().items()
+        return [(name, value) for name, value in params if name not in NO_MATTER and value is not usual[name]]
 
     def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
         """Solver and rank that the parameters ask for, chosen on held-out entries where they ask for that."""

@@ -16,7 +16,7 @@ from ..model.scales import spread_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
-from ..solvers import need_in_memory
+from ..solvers.needs import need_in_memory
 
 WAYS = ("auto", "variances", "quantiles")
 
@@ -89,7 +89,8 @@ def _pair(estimator: Any, train: Any, coverage: Any, entries: Entries, needed: b
     if not is_number(coverage) or not 0 < coverage < 1:
         raise SettingError(f"`coverage` must be above 0 and below 1, got {coverage!r}.")
     ends = (0.5 * (1 - coverage), 0.5 * (1 + coverage))
-    whole = {"calibration": 0.0} if "calibration" in estimator.get_params() else {}
+    whole = {"calibration": 0.0, "checkpoint": None, "checkpoint_every": None, "resume": False}
+    whole = {name: value for name, value in whole.items() if name in estimator.get_params()}
     try:
         fits = [clone(estimator).set_params(loss=Quantile(q), **whole).fit(train).model_ for q in ends]
     except RankwiseError:

@@ -1,5 +1,6 @@
 """`MatrixCompletion`: the general estimator."""
 
+import os
 from typing import Any
 
 from .. import losses
@@ -8,7 +9,8 @@ from ..losses import Loss
 from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import choose_ridge
-from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get, need_in_memory
+from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
+from ..solvers.needs import need_in_memory
 from .base import LowRankEstimator, loss_for
 from .matrices import MatrixEstimator
 
@@ -38,6 +40,9 @@ class Completion(LowRankEstimator):
         max_iter: int | None = None,
         time_limit: float | None = None,
         warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        resume: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         calibration: float = 0.0,
@@ -59,6 +64,9 @@ class Completion(LowRankEstimator):
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.calibration = calibration
@@ -200,6 +208,14 @@ class MatrixCompletion(MatrixEstimator, Completion):
     warm_start : bool, default=False
         Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
         number, or at a higher rank. The pursuits go on to a higher rank only.
+    checkpoint : path, optional
+        Folder to write checkpoints to while the fit lasts; see docs/long-fits.md.
+    checkpoint_every : int, optional
+        Steps between two checkpoints; by default one is written every half minute or so.
+    resume : bool, default=False
+        Whether `fit` goes on from the last checkpoint in the folder, if there is one. It ends with the same bits as a
+        fit that was never stopped; data and settings must be what they were, but for `max_iter`, `tol`, `time_limit`,
+        `n_jobs` and `verbose`. A rank or ridge that is "auto" is chosen again, which gives the same one.
     dtype : {"float32", "float64"}, default="float32"
     n_jobs : int, optional
         Threads; None means all usable cores. Results do not depend on it.

@@ -1,5 +1,6 @@
 """Estimators that learn from (row, column) pairs, one line each, as scikit-learn's tools for samples expect."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,9 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
 
     Parameters
     ----------
-    rank, refine, offsets, ridge, pattern_prior, tol, max_iter, time_limit, dtype, n_jobs, random_state, verbose
+    rank, refine, offsets, ridge, pattern_prior, tol, max_iter, time_limit, checkpoint, checkpoint_every, resume
+        As in `MatrixCompletion`.
+    dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
@@ -152,6 +155,9 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         tol: float | None = None,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        resume: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -165,6 +171,9 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state

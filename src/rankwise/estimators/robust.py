@@ -1,5 +1,6 @@
 """`RobustFactorization`: low rank in the presence of outliers."""
 
+import os
 from typing import Any
 
 from .. import losses
@@ -33,7 +34,7 @@ class RobustFactorization(MatrixEstimator):
         The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
     shrinkage : float, default=0.7
         Share of the best step that is taken.
-    oracle, tol, time_limit, dtype, n_jobs, calibration, random_state, verbose
+    oracle, tol, time_limit, checkpoint, checkpoint_every, resume, dtype, n_jobs, calibration, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
@@ -65,6 +66,9 @@ class RobustFactorization(MatrixEstimator):
         oracle: Any = "power",
         tol: float | None = None,
         time_limit: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        resume: bool = False,
         dtype: Any = "float32",
         n_jobs: int | None = None,
         calibration: float = 0.0,
@@ -80,6 +84,9 @@ class RobustFactorization(MatrixEstimator):
         self.oracle = oracle
         self.tol = tol
         self.time_limit = time_limit
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.calibration = calibration

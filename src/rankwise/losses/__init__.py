@@ -71,7 +71,11 @@ def from_plain(plain: dict[str, Any] | None) -> Loss | None:
     >>> rw.losses.from_plain({"name": "huber", "parameters": {"delta": 0.5}})
     Huber(delta=0.5)
     """
-    return None if plain is None else BY_NAME[plain["name"]](**plain["parameters"])
+    if plain is None:
+        return None
+    if plain["parameters"].get("thresholds", ()) is None:
+        raise LossError("The thresholds are missing; made from a number alone, they might fill the memory.")
+    return BY_NAME[plain["name"]](**plain["parameters"])
 
 
 __all__ = [

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._digests import checksum
 from .._errors import DataError
 from ..kernels import entrywise, piecewise, rows
 
@@ -69,6 +70,10 @@ class Loss:
     def compiled(self) -> Any:
         """Holder of the kernels that accept this loss's formula."""
         return BUILT_IN
+
+    def checksum(self) -> bytes:
+        """Tells whether another loss is the same, its parameters included."""
+        return checksum(type(self).__name__, *self.formula)
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that this loss takes."""

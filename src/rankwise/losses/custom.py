@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numba
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import is_number
+from .._digests import checksum
 from .._errors import LossError
 from ..kernels import formulas
 from ..kernels.jit import INLINED, uncached
@@ -85,6 +86,10 @@ class CustomLoss(Loss):
     def compiled(self) -> Any:
         """Kernels that are never cached on disk."""
         return _KERNELS
+
+    def checksum(self) -> bytes:
+        """Tells whether another loss is the same, by the code of its functions."""
+        return checksum(self.title, self.smooth, self.lipschitz, *(_said_by(each) for each in self._functions))
 
     def check_targets(self, targets: NDArray[Any]) -> None:
         """Check the targets, then the loss itself on a grid around them."""
@@ -193,6 +198,21 @@ def _jit(function: Formula, title: str) -> Any:
             "Use plain arithmetic, abs, min, max, `if` and functions of `math` on two numbers."
         ) from error
     return compiled
+
+
+def _said_by(function: Any) -> Any:
+    """What a function computes: its code, and the numbers that it takes from elsewhere."""
+    function = getattr(function, "py_func", function)
+    if not isinstance(function, FunctionType):
+        return repr(function)
+    near, far = inspect.getclosurevars(function)[:2]
+    numbers = [(name, found) for name, found in sorted({**far, **near}.items()) if is_number(found)]
+    return _code(function.__code__), numbers, function.__defaults__
+
+
+def _code(code: CodeType) -> Any:
+    consts = tuple(_code(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.co_code, consts, code.co_names
 
 
 def _reason(error: Exception) -> str:

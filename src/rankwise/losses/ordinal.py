@@ -13,6 +13,7 @@ from ..kernels import thresholds as formulas
 from .base import Loss
 
 Array = NDArray[np.float64]
+PIECE = 4096
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ class _Levels(Loss):
         places, gap = self._array(), 2e-3
         near = places[:, None] + np.arange(-2.0, 2.0 + gap, gap)
         grid = np.unique(np.clip(near, places[0], places[-1]))
-        return float(self._summed(self._curvatures(grid)).max() + places.size / 8 * gap**2 / 8)
+        pieces = np.array_split(grid, -(-grid.size // PIECE))  # memory grows with the levels, not with their square
+        steepest = max(float(self._summed(self._curvatures(piece)).max()) for piece in pieces)
+        return float(steepest + places.size / 8 * gap**2 / 8)
 
     def _summed(self, curvatures: Array) -> Array:
         return np.asarray(curvatures.sum(axis=0))

@@ -2,9 +2,6 @@
 
 import json
 import os
-import tempfile
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +13,12 @@ from .._errors import DataError, LossError, ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
+from .archive import DAMAGE, read_arrays, write_arrays
 from .intervals import from_arrays, to_arrays
 from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
-from .seal import seal, sealed
+from .seal import sealed
 from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3
@@ -28,11 +26,6 @@ SEALED = 3  # the first format with a checksum
 ABOUT = ("link", "chosen", "only_by")
 OFFSETS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
-# All that reading a damaged or foreign zip of arrays has been seen to raise.
-DAMAGE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, AttributeError),
-    *(NotImplementedError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
-)
 
 
 def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
@@ -70,18 +63,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     if not target.parent.is_dir():
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            seal(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_arrays(target, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> LowRankModel:
@@ -101,8 +83,7 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
     try:
         with open(path, "rb") as handle:
             sound = sealed(handle)
-            with np.load(handle, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_arrays(handle)
         about = json.loads(arrays.pop("about").tobytes())
         version = int(about["version"]) if about["format"] == FORMAT else None
     except FileNotFoundError:
@@ -191,9 +172,3 @@ def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
     raise ModelFileError(
         f"The {name} mix types, so they cannot be saved; make them all text or leave them out (labels=False)."
     )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import all_finite
 from ..engines import Engine
 from ..kernels.lanes import padded
 from ..kernels.rows import Given, Prior, Task
@@ -99,6 +100,15 @@ class Side:
         found, sums = self.engine.concatenate_and_sum("solve_rows", given, prior, task, self.means, self.variances)
         self.means, self.variances = (np.ascontiguousarray(found[:, k]) for k in range(2))
         return Improved(*sums)
+
+    def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
+        """Whether there are that many rows and factors, all is finite, and nothing negative that must not be."""
+        width = rank + int(self.offset)
+        block, line = (self.means, self.variances, self.around), (self.counts,)
+        sizes = [*((part, (n, width)) for part in block), *((part, (n,)) for part in line)]
+        sound = all(part.shape == size and part.dtype == dtype and all_finite(part) for part, size in sizes)
+        sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
+        return sound and bool((self.variances >= 0).all() and (self.precisions > 0).all() and (self.counts > 0).all())
 
     def squares(self) -> NDArray[np.float64]:
         """Sum over the rows of each component's expected squared distance from where it was thought to be."""

@@ -7,8 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from .._checks import all_finite
+from .._digests import checksum
 from .._errors import DataError
 from ..model import Factors, as_terms
+from .snapshot import MultitaskSnapshot
 
 Array = NDArray[Any]
 
@@ -86,6 +89,25 @@ class MultitaskRegression:
     def replace(self, theta: Array) -> None:
         """New coefficients for the terms of W."""
         self.point.replace(theta)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What this regression is, in words and checksums."""
+        return {"shape": list(self.shape), "tasks": checksum(*self.designs, self.responses).hex()}
+
+    def snapshot(self) -> MultitaskSnapshot:
+        """Where W is, to be restored in a later process."""
+        return MultitaskSnapshot(self.point.theta, self.point.U, self.point.V, self._images)
+
+    def restore(self, found: MultitaskSnapshot) -> None:
+        """Move to where a snapshot was taken."""
+        rank = found.theta.size
+        parts = (found.theta, (rank,)), (found.U, (self.shape[0], rank)), (found.V, (self.shape[1], rank))
+        sizes = (*parts, (found.images, (self.responses.size, rank)))
+        if not all(part.shape == size and all_finite(part) for part, size in sizes):
+            raise DataError("The snapshot is of another regression.")
+        self.point.clear()
+        self.point.append(1.0, 1.0, found.U, found.V, found.theta)
+        self._images = found.images
 
     def close(self) -> None:
         """Nothing to let go of."""

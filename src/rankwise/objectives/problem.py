@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from .. import losses
+from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..engines import Engine, best_weight, engine_over
 from ..kernels.lanes import pad_columns
@@ -15,6 +16,7 @@ from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
 from .journal import Journal, Verb
+from .snapshot import Snapshot
 
 Array = NDArray[Any]
 
@@ -169,6 +171,42 @@ class Problem:
             yield "aim", self._as_stored(*self._aimed)
         if self._summary is not None:
             yield "evaluate", ()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What this problem is, in words and checksums; the same wherever the entries are. One pass over them."""
+        given = self.given_offsets
+        entries = self.engine.concatenate("checksum")
+        return {
+            "shape": list(self.shape),
+            "number of entries": int(self.observations.n_observed),
+            "loss": repr(self.loss),
+            "formula of the loss": self.loss.checksum().hex(),
+            "dtype": str(self.dtype),
+            "labels": checksum(self.observations.row_labels, self.observations.col_labels).hex(),
+            "offsets": None if given is None else checksum(given.constant, given.rows, given.cols).hex(),
+            "entries": checksum(np.ascontiguousarray(entries, np.uint8)).hex(),
+        }
+
+    def snapshot(self) -> Snapshot:
+        """Where X is and how the predictions came about, to be restored in a later process."""
+        offsets = None if self.offsets is self.given_offsets else self.offsets
+        own = offsets is not None or self.given_offsets is None
+        point, journal = self.point, self.journal
+        place = point.theta, point.U, point.V
+        return Snapshot(*place, self.version, journal, self._behind, offsets, own, self._gram)
+
+    def restore(self, found: Snapshot) -> None:
+        """Move to where a snapshot was taken: to the bits, what the shards predict is what it was."""
+        if not found.fits(self.shape, self.dtype):
+            raise DataError("The snapshot is of another problem.")
+        self.point.clear()
+        self.point.append(1.0, 1.0, found.U, found.V, found.theta)
+        self.offsets = found.offsets if found.own_offsets else self.given_offsets
+        self.version, self.journal, self._behind, self._gram = found.version, found.journal, found.behind, found.gram
+        self._scratched()
+        self.engine.run("zero", 0)  # also the shards' step numbers, which would let them pass over the past
+        for verb, args in self.verbs_to_here():
+            self.engine.run(verb, *args)
 
     def terms_hessian(self) -> NDArray[np.float64]:
         """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import is_number
-from .._errors import SettingError
+from .._checks import all_finite, is_number
+from .._errors import DataError, SettingError
 from ..model import as_terms
 from ..spectral import LowRank, SparsePlusLowRank
 from .protocol import Objective
+from .snapshot import RidgedSnapshot
 
 Array = NDArray[Any]
 
@@ -89,6 +90,21 @@ class Ridged:
         """``X = U diag(theta) V.T``, if the objective can."""
         self.objective.move(theta, U, V)  # type: ignore[attr-defined]
         self._products = _products(self.point.U, self.point.V)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What the objective is, and the ridge."""
+        return {**self.objective.fingerprint(), "ridge": self.ridge}  # type: ignore[attr-defined]
+
+    def snapshot(self) -> RidgedSnapshot:
+        """Where X is, to be restored in a later process."""
+        return RidgedSnapshot(self.objective.snapshot(), self._products)  # type: ignore[attr-defined]
+
+    def restore(self, found: RidgedSnapshot) -> None:
+        """Move to where a snapshot was taken."""
+        self.objective.restore(found.inner)  # type: ignore[attr-defined]
+        if found.products.shape != 2 * (self.point.rank,) or not all_finite(found.products):
+            raise DataError("The snapshot is of another problem.")
+        self._products = found.products
 
     def close(self) -> None:
         """Let go of the objective's resources."""

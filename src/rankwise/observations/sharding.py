@@ -59,6 +59,16 @@ def write_shards(
     -------
     Path
         The folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import rankwise as rw
+    >>> chunks = [(["ann", "bob"], [7, 7], [5.0, 3.0]), (["ann"], [9], [1.0])]
+    >>> with tempfile.TemporaryDirectory() as room:
+    ...     folder = rw.write_shards(chunks, f"{room}/ratings")
+    ...     print(rw.ShardFolder(folder).shape)
+    (2, 2)
     """
     target = Path(folder)
     if duplicates not in DUPLICATES:

@@ -8,7 +8,6 @@ from .greedy import GreedyPursuit
 from .history import History, Record
 from .loop import Result, solve
 from .methods import METHODS, get
-from .needs import need_in_memory
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
@@ -37,7 +36,6 @@ __all__ = [
     "Wiberg",
     "fit_offsets",
     "get",
-    "need_in_memory",
     "soft_impute",
     "solve",
 ]

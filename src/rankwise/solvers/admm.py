@@ -69,6 +69,7 @@ class ADMM(Solver):
     max_iter: int | None = 1000
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    checkpoints: ClassVar[bool] = False  # they would hold every observed value
     descends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._checks import all_finite
 from ..objectives import PlaneRestriction, Problem
 from ..spectral import block_svd
 from .base import Solver
@@ -61,6 +62,13 @@ class AltMin(Solver):
         root = np.sqrt(weight * s)
         objective.reset()
         return State(-U * root, V * root)
+
+    def accepts(self, objective: Problem, state: Any) -> bool:
+        """Whether the factors are of the objective's shape."""
+        if not isinstance(state, State) or state.U.ndim != 2:
+            return False
+        sides = zip((state.U, state.V), objective.shape, strict=True)
+        return all(side.shape == (size, state.U.shape[1]) and all_finite(side) for side, size in sides)
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One line-searched gradient step on each factor."""

@@ -16,6 +16,7 @@ class Solver:
     `keeps_path`: terms stay as they are when others join, so that the model of every rank passed is kept.
     `descends`: no step raises the value, so that the last point is the best.
     `truncates`: terms change when others join, and a model of lower rank is the truncated one.
+    `checkpoints`: what the steps carry can be written to a checkpoint.
     `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
 
     Examples
@@ -30,6 +31,7 @@ class Solver:
     descends: ClassVar[bool] = True
     truncates: ClassVar[bool] = False
     max_iter: int | None = None
+    checkpoints: ClassVar[bool] = True
 
     def init(self, objective: Any, rank: int) -> Any:
         """Move to the start; return the state that the steps carry."""
@@ -46,6 +48,10 @@ class Solver:
     def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:
         """Make one step."""
         raise NotImplementedError(f"{type(self).__name__} makes no step.")
+
+    def accepts(self, objective: Any, state: Any) -> bool:
+        """Whether a state from a file is one that the steps can carry on with."""
+        return True
 
     def finish(self, state: Any) -> dict[str, Any]:
         """What the model keeps beside its terms."""

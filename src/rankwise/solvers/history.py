@@ -135,10 +135,10 @@ class History(Sequence[Record]):
 
 
 class Clock:
-    """Wall and CPU seconds since its making, pauses left out."""
+    """Wall and CPU seconds since its making, pauses left out; after those that an earlier process took, if any."""
 
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+    def __init__(self, wall: float = 0.0, cpu: float = 0.0) -> None:
+        self._wall, self._cpu = time.perf_counter() - wall, time.process_time() - cpu
 
     def read(self) -> tuple[float, float]:
         """Wall and CPU seconds so far."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import all_finite
 from ..model import LowRankModel, Seen
 from ..objectives import Objective
 
@@ -14,14 +15,24 @@ NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component
 class Iterates:
     """Remembers what the model needs of the points passed."""
 
-    def __init__(self, objective: Objective, solver: Any, start: LowRankModel | None = None) -> None:
-        self.objective, self.solver = objective, solver
-        self.thetas = [np.zeros(0)]
-        self.values = [objective.value()]
+    def __init__(self, objective: Objective, solver: Any, thetas: list[Any], values: list[float]) -> None:
+        self.objective, self.solver, self.thetas, self.values = objective, solver, thetas, values
+        self._take_place()
+
+    @classmethod
+    def begun(cls, objective: Objective, solver: Any, start: LowRankModel | None = None) -> "Iterates":
+        """Nothing passed yet, but the path of the model that the run goes on from."""
+        found = cls(objective, solver, [np.zeros(0)], [objective.value()])
         if start is not None and solver.keeps_path:
-            self._remember(start)
-        self.last: tuple[Any, Any, Any] = (np.zeros(0), objective.point.U, objective.point.V)
-        self.offsets = getattr(objective, "offsets", None)
+            found._remember(start)
+        return found
+
+    def is_sound(self) -> bool:
+        """Whether what comes from a file is a path to where the objective is."""
+        lengths = [theta.size for theta in self.thetas if theta.ndim == 1 and all_finite(theta)]
+        rank = self.objective.point.rank if self.solver.keeps_path or len(lengths) > 1 else 0
+        grown = not self.solver.keeps_path or lengths == sorted(lengths)
+        return len(lengths) == len(self.thetas) == len(self.values) and lengths[-1:] == [rank] and grown
 
     def _remember(self, start: LowRankModel) -> None:
         """The path of a model that this run goes on from; of its values, those at its rank and at its end."""
@@ -35,12 +46,16 @@ class Iterates:
 
     def keep(self, value: float) -> None:
         """Remember the current point."""
-        point = self.objective.point
-        self.thetas.append(point.theta.copy())
+        self.thetas.append(self.objective.point.theta.copy())
         self.values.append(value)
+        self._take_place()
+
+    def _take_place(self) -> None:
+        """Where the objective is; solvers that keep no path may move away from it for good."""
+        point = self.objective.point
         self.offsets = getattr(self.objective, "offsets", None)
         if not self.solver.keeps_path:
-            self.last = (self.thetas[-1], point.U.copy(), point.V.copy())
+            self.last: tuple[Any, Any, Any] = (self.thetas[-1], point.U.copy(), point.V.copy())
 
     def model(self, extras: dict[str, Any]) -> LowRankModel:
         """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""

@@ -1,6 +1,7 @@
 """The loop that runs every solver: it counts, times, scores, stops, and returns the model with its path."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,14 +12,16 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._checks import is_whole
+from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..model import LowRankModel, predict
 from ..objectives import Objective
 from ..observations import Observations
+from .checkpoint import Checkpoints, opened
 from .history import Clock, History, Record, StepReport
-from .iterates import Iterates
 from .methods import get
 from .resume import check_start
+from .run import Run
 from .stopping import Status, Stopping
 
 log = logging.getLogger("rankwise")
@@ -68,6 +71,9 @@ def solve(
     score: Score | None = None,
     random_state: int = 0,
     start: LowRankModel | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int | None = None,
+    resume: bool = False,
 ) -> Result:
     """Minimise an objective over matrices of rank at most `rank`, starting from zero or from a model.
 
@@ -97,6 +103,16 @@ def solve(
     start : LowRankModel, optional
         What to go on from. The sweeps take in new rows and columns, matched by label or number, and more rank; the
         pursuits go on to a higher rank; the others refuse.
+    checkpoint : path, optional
+        Folder to write checkpoints to while the run lasts, so that it can be gone on with if it is killed; the last two
+        are kept. See docs/long-fits.md.
+    every : int, optional
+        Steps between two checkpoints; by default one is written every half minute or so, less often if writing takes
+        more than a twentieth of the time.
+    resume : bool, default=False
+        Whether to go on from the last checkpoint in the folder, if there is one: the same fit, to the same bits. Data
+        and settings must be what they were, but for `max_iter`, `tol`, `time_limit` and `callback`. Times in the
+        history go on from where they were, and `time_limit` counts all of them.
 
     Returns
     -------
@@ -126,12 +142,24 @@ def solve(
     if start is not None:
         check_start(objective, start)
     scorer = None if held_out is None else _Scorer(objective, held_out, score)
-    with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
-        compile_seconds = _rehearse(objective, solver)
-        try:
-            result = _run(objective, solver, stopping, scorer, int(random_state), start)
-        finally:
-            objective.close()
+    checkpoints = opened(checkpoint, every, resume)
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+            if checkpoints is not None:
+                checkpoints.is_of(
+                    objective,
+                    solver,
+                    rank=int(rank),
+                    random_state=int(random_state),
+                    held_out=None if scorer is None else scorer.checksum(),
+                    start=None if start is None else checksum(start.path, start.U, start.V).hex(),
+                )
+            compile_seconds = _rehearse(objective, solver)
+            result = _run(objective, solver, stopping, scorer, int(random_state), start, checkpoints)
+    finally:
+        objective.close()
+        if checkpoints is not None:
+            checkpoints.close()
     return replace(result, compile_seconds=compile_seconds)
 
 
@@ -142,30 +170,35 @@ def _run(
     scorer: "_Scorer | None",
     seed: int,
     start: LowRankModel | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Result:
     clock = Clock()
-    first = 0 if start is None else start.longest  # as many draws a pursuit has made
-    state = solver.init(objective, stopping.rank) if start is None else solver.resume(objective, stopping.rank, start)
-    previous = objective.value()
-    history, status = History(previous), None
-    iterates = Iterates(objective, solver, start)
+    run = None if checkpoints is None else checkpoints.restored(objective, solver)
+    if run is None:
+        run = Run.begun(objective, solver, stopping.rank, start)
+    else:
+        clock = Clock(*run.seconds)
+    status = run.ended(replace(stopping, callback=None))  # it may have ended before
     while status is None:
-        step = len(history) + 1
-        report = solver.step(objective, np.random.default_rng((seed, first + step)), state)
+        with clock.paused():
+            if checkpoints is not None:
+                checkpoints.keep(run, clock.read())
+        step = len(run.history) + 1
+        report = solver.step(objective, np.random.default_rng((seed, run.first + step)), run.state)
         value = objective.value() if report.value is None else report.value
         status = _stuck(report, value, objective)
         if status is not None:
             break
-        iterates.keep(value)
-        record = _record(step, objective, report, value, previous, clock)
+        run.iterates.keep(value)
+        record = _record(step, objective, report, value, run.previous, clock)
         with clock.paused():
-            record = replace(record, score=None if scorer is None else scorer())
-            history.append(record)
+            run.take(replace(record, score=None if scorer is None else scorer()), report)
             log.debug("step %d: value %.6g, %.3f s", step, value, record.wall_seconds)
-            status = stopping.reached(record, previous if report.settled else np.inf)
-            status = status or (Status(*report.stop) if report.stop else None)
-            previous = value
-    return Result(iterates.model(solver.finish(state)), history, status)
+            status = run.ended(stopping)
+    else:
+        if checkpoints is not None:
+            checkpoints.keep(run, clock.read(), ended=True)
+    return Result(run.iterates.model(solver.finish(run.state)), run.history, status)
 
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:
@@ -222,7 +255,12 @@ class _Scorer:
                 "This objective has no loss to score with; pass `score=`, a function of targets, predictions."
             )
         self.objective, self.rows, self.cols, self.targets = objective, held_out.rows, held_out.cols, held_out.targets
+        self.weights = held_out.weights
         self.score: Score = _mean_loss(loss, held_out.weights) if score is None else score
+
+    def checksum(self) -> str:
+        """Tells whether these are the same entries."""
+        return checksum(self.rows, self.cols, self.targets, self.weights).hex()
 
     def __call__(self) -> float:
         """Score of the current point."""

@@ -127,6 +127,10 @@ class NonsmoothPursuit(Solver):
         resume_path(objective, rank, start, type(self).__name__)
         return State(rank, step=start.longest)
 
+    def accepts(self, objective: Objective, state: Any) -> bool:
+        """Whether the counts are counts and the residual is a square."""
+        return isinstance(state, State) and state.step >= 0 and (state.residual is None or state.residual >= 0)
+
     def step(self, objective: Objective, rng: Generator, state: State) -> StepReport:
         """Lines 3 to 12: one more step along the captured part of a subgradient."""
         state.step += 1

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .._checks import is_number, is_whole
+from .._checks import all_finite, is_number, is_whole
 from .._errors import LossError, SettingError
 from ..objectives import Problem
 from ..spectral import LowRank, SparsePlusLowRank, block_svd, widen
@@ -30,6 +30,11 @@ class Iterate:
     U: Array
     s: Array
     V: Array
+
+    def is_sound(self, shape: tuple[int, int]) -> bool:
+        """Whether all is finite and of these sizes."""
+        sizes = (self.U, (shape[0], self.s.size)), (self.s, (self.s.size,)), (self.V, (shape[1], self.s.size))
+        return all(part.shape == size and all_finite(part) for part, size in sizes)
 
     @classmethod
     def zero(cls, shape: tuple[int, int]) -> "Iterate":
@@ -119,6 +124,11 @@ class AISImpute(Solver):
         start = max(largest, self.nuclear_weight) if self.continuation else self.nuclear_weight
         zero = Iterate.zero(objective.shape)
         return State(self.nuclear_weight, start, min(objective.shape), zero, zero, limit)
+
+    def accepts(self, objective: Problem, state: Any) -> bool:
+        """Whether the iterates are of the objective's shape."""
+        sound = isinstance(state, State) and state.now.is_sound(objective.shape)
+        return sound and state.before.is_sound(objective.shape) and state.step >= 0 and state.momentum >= 1
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """One proximal gradient step from the extrapolated point."""

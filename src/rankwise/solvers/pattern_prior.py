@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import all_finite
 from ..model.sides import Side, lengths_of, spread
 
 Array = NDArray[Any]
@@ -30,6 +31,15 @@ class PatternPrior:
         """Nothing learned yet."""
         weights = np.zeros((other.means.shape[0], side.means.shape[1]), side.means.dtype)
         return cls(side, other, ridge, weights, lengths_of(side.engine, weights.shape[0], weights.dtype))
+
+    def is_sound(self) -> bool:
+        """Whether the weights are of the sides' sizes, and all is finite."""
+        (n, width), n_other = self.side.means.shape, self.other.means.shape[0]
+        known = self.weights.shape[1] if self.weights.ndim == 2 else width + 1
+        sizes = (self.weights, (n_other, known)), (self.lengths, (n, 1))
+        return int(self.side.offset) <= known <= width and all(
+            part.shape == size and part.dtype == self.side.means.dtype and all_finite(part) for part, size in sizes
+        )
 
     def start(self, weights: Array) -> None:
         """Go on from weights learned before."""

@@ -1,6 +1,6 @@
 """Factor refinement: offsets first, a greedy start, then sweeps over rows and columns, the ridge given or learned."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..kernels.rows import Task
-from ..losses import Loss
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
 from ..model.sides import Improved, Side
 from ..objectives import Problem
@@ -21,6 +20,7 @@ from .needs import need_entries
 from .pattern_prior import PatternPrior
 from .resume import laid_out, resumed_side, side_places
 from .steps import bisect
+from .sweep_state import State
 
 Array = NDArray[Any]
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
@@ -31,36 +31,6 @@ OFFSET_SWEEPS = 3
 LEAST_RIDGE = 1e-9
 START = 0.1  # variance that new factors start with, in units of what they are thought to have before they are seen
 OFFSET_RIDGE = 2.0  # of the offsets before it is learned, in entries: a row's offset is shrunk as if by two more zeros
-
-
-@dataclass
-class State:
-    """Both sides, and what is learned beside them."""
-
-    rows: Side
-    cols: Side
-    constant: float
-    rank: int
-    weight: float  # of all entries: their number, unless some count more than others
-    loss: Loss
-    scale: float = 1.0
-    bend: float = 1.0
-    blur: float = 0.0
-    spread: float = 0.0
-    step: int = 0
-    patterns: list[PatternPrior] = field(default_factory=list)
-
-    @property
-    def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-        """Each side with its other."""
-        return (self.rows, self.cols), (self.cols, self.rows)
-
-    def place(self, problem: Problem) -> None:
-        """Move the problem to where the sides are."""
-        offsets: Offsets | None = None
-        if self.constant or self.rows.offset or self.cols.offset:
-            offsets = Offsets(self.constant, self.rows.offsets, self.cols.offsets)
-        problem.place(offsets, self.rows.factors, self.cols.factors)
 
 
 @dataclass(frozen=True)
@@ -114,6 +84,11 @@ class Sweeps(Solver):
         self._improve(state, state.cols, state.rows, learned.uncertain)
         state.place(problem)
         return state
+
+    def accepts(self, objective: Problem, state: Any) -> bool:
+        """Whether the state is one of these sweeps on this problem."""
+        sound = isinstance(state, State) and state.loss is objective.loss and state.is_sound(objective)
+        return sound and (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
 
     def steps_from(self, start: LowRankModel, rank: int) -> int | None:
         """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
@@ -290,7 +265,7 @@ class BayesSweeps(Sweeps):
     offsets : {"both", "none", "global", "rows", "columns"}, default="both"
     pattern_prior : bool, default=True
         Whether the columns in which a row has entries say something of its factors, and the other way round.
-    pattern_ridge : float, default=3
+    pattern_ridge : float, default=2
         Ridge of what the pattern says, in units of the rows' own precisions.
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
@@ -305,7 +280,7 @@ class BayesSweeps(Sweeps):
 
     uncertain: ClassVar[bool] = True
     pattern_prior: bool = True
-    pattern_ridge: float = 3.0
+    pattern_ridge: float = 2.0
     start_precision: float = 10.0
 
     def __post_init__(self) -> None:

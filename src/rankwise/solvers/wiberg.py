@@ -77,6 +77,7 @@ class Wiberg(Solver):
     max_iter: int | None = 100
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    checkpoints: ClassVar[bool] = False  # they would hold every observed value
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -1,0 +1,158 @@
+"""Trees of arrays, numbers, words, lists and objects of known classes, as JSON beside plain arrays.
+
+What is read back has the same bits and the same types: a NumPy number stays one, and an object that was met twice is
+one object again. Objects that the reader has anyway, such as engines, are named and not written. Nothing but the known
+classes is ever made, each with exactly its fields, and each field of the type that the class declares.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import is_number, is_whole
+
+Array = NDArray[Any]
+Classes = Mapping[str, type[Any]]
+PLAIN = (bool, int, float, str, NoneType)
+NUMBERS = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+
+
+class UnknownPart(TypeError):
+    """Something that a tree cannot hold."""
+
+
+class Packer:
+    """Writes trees.
+
+    Parameters
+    ----------
+    classes : mapping of str to type
+        Dataclasses that may occur, by the names they have in the file.
+    outside : mapping of str to object
+        What is named and not written.
+    """
+
+    def __init__(self, classes: Classes, outside: Mapping[str, Any]) -> None:
+        self.names = {kind: name for name, kind in classes.items()}
+        self.outside = {id(thing): name for name, thing in outside.items()}
+        self.arrays: dict[str, Array] = {}
+        self._places: dict[int, Any] = {}  # of objects and arrays met before
+        self._n_objects = 0
+
+    def plain(self, thing: Any) -> Any:
+        """The tree as JSON; its arrays are added to `arrays`."""
+        if type(thing) in PLAIN:
+            return thing
+        if id(thing) in self.outside:
+            return {"outside": self.outside[id(thing)]}
+        if id(thing) in self._places:
+            return self._places[id(thing)]
+        if isinstance(thing, np.generic) and str(thing.dtype) in NUMBERS:
+            return {"number": [str(thing.dtype), thing.item()]}
+        if type(thing) in (list, tuple):
+            return {type(thing).__name__: [self.plain(part) for part in thing]}
+        if type(thing) is dict and all(type(key) is str for key in thing):
+            return {"dict": {key: self.plain(part) for key, part in thing.items()}}
+        if type(thing) is np.ndarray and thing.dtype.kind in "biuf":
+            return self._array(thing)
+        if type(thing) in self.names:
+            return self._object(thing)
+        raise UnknownPart(type(thing).__name__)
+
+    def _array(self, array: Array) -> Any:
+        name = f"array{len(self.arrays)}"
+        self.arrays[name] = array
+        self._places[id(array)] = {"array": name}
+        return {"array": name}
+
+    def _object(self, thing: Any) -> Any:
+        number = self._n_objects
+        self._n_objects += 1
+        parts = {field.name: self.plain(getattr(thing, field.name)) for field in fields(thing)}
+        self._places[id(thing)] = {"same": number}
+        return {"class": self.names[type(thing)], "fields": parts}
+
+
+class Unpacker:
+    """Reads trees; raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for what is none.
+
+    Parameters
+    ----------
+    classes : mapping of str to type
+    outside : mapping of str to callable
+        What gives the objects that were named and not written.
+    arrays : dict of str to ndarray
+    """
+
+    def __init__(self, classes: Classes, outside: Mapping[str, Callable[[], Any]], arrays: dict[str, Array]) -> None:
+        self.classes, self.outside, self.arrays = classes, outside, arrays
+        self._made: dict[int, Any] = {}
+        self._n_objects = 0
+
+    def thing(self, plain: Any) -> Any:
+        """What the JSON stands for."""
+        if type(plain) in PLAIN:
+            return plain
+        if set(plain) == {"class", "fields"}:
+            return self._object(plain["class"], plain["fields"])
+        ((kind, content),) = plain.items()
+        if kind == "number":
+            name, value = content
+            return np.dtype(NUMBERS[NUMBERS.index(name)]).type(value)
+        if kind in ("list", "tuple"):
+            found = [self.thing(part) for part in content]
+            return found if kind == "list" else tuple(found)
+        if kind == "dict":
+            return {key: self.thing(part) for key, part in content.items()}
+        if kind == "array":
+            return self.arrays[content]
+        if kind == "same":
+            return self._made[content]
+        if kind == "outside":
+            return self.outside[content]()
+        raise ValueError(f"a tree has no {kind!r}")
+
+    def _object(self, name: str, content: dict[str, Any]) -> Any:
+        kind: Any = self.classes[name]
+        number = self._n_objects
+        self._n_objects += 1
+        parts = {key: self.thing(part) for key, part in content.items()}
+        declared = _declared(kind)
+        if parts.keys() != declared.keys():
+            raise ValueError(f"{name} has the fields {', '.join(declared)}")
+        for key, part in parts.items():
+            if not is_of(part, declared[key]):
+                raise ValueError(f"{name}.{key} is a {type(part).__name__}")
+        self._made[number] = kind(**parts)
+        return self._made[number]
+
+
+@cache
+def _declared(kind: Any) -> dict[str, Any]:
+    """Types of a dataclass's fields."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def is_of(part: Any, hint: Any) -> bool:
+    """Whether `part` is of a declared type; arrays are looked at no further."""
+    if hint is Any:
+        return True
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(is_of(part, each) for each in inner)
+    if origin is list:
+        return type(part) is list and all(is_of(each, inner[0]) for each in part)
+    if origin is tuple:
+        fits = type(part) is tuple and len(part) == len(inner)
+        return fits and all(is_of(each, kind) for each, kind in zip(part, inner, strict=True))
+    if hint is float:
+        return is_number(part)
+    if hint is int:
+        return is_whole(part)
+    return isinstance(part, origin or hint)
