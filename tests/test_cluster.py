@@ -50,7 +50,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
 def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights):
     observations = some_entries(signs=isinstance(loss, Logistic), weights=weights)
@@ -68,6 +68,7 @@ def test_a_ridge_and_float64_have_the_same_bits(client):
     assert found == wanted
 
 
+@pytest.mark.slow
 def test_a_loss_of_the_users_own_travels(client):
     @rankwise.loss(smooth=True, lipschitz=1.0)
     def log_cosh(x, o):
