@@ -50,7 +50,7 @@ SOLVERS = {
 }
 
 
-@pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
 def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights):
     observations = some_entries(signs=isinstance(loss, Logistic), weights=weights)
@@ -68,6 +68,7 @@ def test_a_ridge_and_float64_have_the_same_bits(client):
     assert found == wanted
 
 
+@pytest.mark.slow
 def test_a_loss_of_the_users_own_travels(client):
     @rankwise.loss(smooth=True, lipschitz=1.0)
     def log_cosh(x, o):
@@ -141,17 +142,17 @@ REFUSED = {
 @pytest.mark.parametrize(("what", "settings"), REFUSED.items(), ids=REFUSED)
 def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
     entries = on_cluster(client, some_entries())
-    with pytest.raises(SettingError, match=f"{what}.* needs all entries in memory, and ClusterEntries are not; "):
+    with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
         rankwise.dask.MatrixCompletion(client=client, **settings).fit(entries)
 
 
 def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
     observations = some_entries()
     estimator = rankwise.dask.MatrixCompletion(client=client, rank=2, max_iter=2).fit(on_cluster(client, observations))
-    with pytest.raises(SettingError, match="`residuals` without X needs all entries in memory"):
+    with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
         estimator.residuals()
     fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
-    with pytest.raises(SettingError, match='by="quantiles" needs all entries in memory'):
+    with pytest.raises(SettingError, match='by="quantiles" needs the entries in memory'):
         estimator.calibrate(fresh, by="quantiles")
     low, high = estimator.calibrate(fresh).predict_interval([0], [0])
     assert low < high

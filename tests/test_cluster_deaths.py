@@ -162,7 +162,8 @@ def test_no_worker_is_left(client, processes, monkeypatch):
         solved(problem, GreedyPursuit("economic"))
 
 
-def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):  # and is not started again: the last test with these processes
+def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):
+    """The scheduler is not started again: this is the last test with these processes."""
     monkeypatch.setattr(module, "REACH", 5.0)
     client = processes.client()
     data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}

@@ -9,8 +9,9 @@ import pytest
 from clusters import tiny_shards
 from distributed import Client, LocalCluster
 
-from rankwise import DataError, Observations, SettingError
-from rankwise.dask import ClusterEntries, read_frame, read_parquet
+import rankwise.dask
+from rankwise import DataError, MatrixCompletion, Observations, SettingError, ShardFileError, write_shards
+from rankwise.dask import ClusterEntries, read_frame, read_parquet, read_shards
 from rankwise.losses import Logistic, Square
 
 NAMES = {"row": "user", "col": "film", "value": "stars"}
@@ -182,3 +183,40 @@ def test_entries_say_what_they_are(client, monkeypatch):
     assert isinstance(entries, ClusterEntries) and repr(entries).startswith("ClusterEntries(200 x 40, 1500 observed")
     assert f"{n} shards" in repr(entries) and entries.transposed().transposed() is entries
     assert list(chain(entries.weighted().sizes)) == entries.sizes
+
+
+def test_shard_files_are_mapped_by_the_workers(client, monkeypatch, tmp_path):
+    tiny_shards(monkeypatch)
+    frame = ratings()
+    folder = write_shards([tuple(frame[name].to_numpy() for name in NAMES.values())], tmp_path / "shards")
+    wanted = Observations.from_frame(frame, **NAMES)
+    entries = read_shards(folder, client=client)
+    assert entries.row_labels.tolist() == wanted.row_labels.tolist()
+    for load, piece in zip(entries.loads, wanted.pieces(), strict=True):
+        for one, other in zip(load.result()[2:5], piece[2:5], strict=True):
+            assert np.array_equal(one, other)
+    files = sorted(map(str, folder.glob("*.bin")))
+    unnamed = read_shards(files[::-1], client=client)
+    assert (unnamed.shape, unnamed.n_observed, unnamed.row_labels) == (wanted.shape, wanted.n_observed, None)
+    assert np.array_equal(unnamed.cuts(), wanted.cuts())
+    with pytest.raises(DataError, match="not all those of one matrix"):
+        read_shards(files[1:], client=client)
+    estimators = [rankwise.dask.MatrixCompletion(client=client), MatrixCompletion()]
+    for estimator in estimators:
+        estimator.set_params(loss="square", refine="economic", rank=2)
+    estimators[0].fit(folder), estimators[1].fit(frame, **NAMES)
+    assert estimators[0].U_.tobytes() == estimators[1].U_.tobytes()
+    with pytest.raises(SettingError, match="shards have none"):
+        estimators[0].fit(folder, row="user")
+
+
+def test_a_damaged_shard_file_is_refused(client, monkeypatch, tmp_path):
+    tiny_shards(monkeypatch)
+    frame = ratings()
+    folder = write_shards([tuple(frame[name].to_numpy() for name in NAMES.values())], tmp_path / "shards")
+    victim = sorted(folder.glob("*.bin"))[1]
+    content = bytearray(victim.read_bytes())
+    content[-70] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(ShardFileError, match="damaged"):
+        read_shards(folder, client=client)

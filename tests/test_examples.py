@@ -124,7 +124,7 @@ def test_an_example_is_short_and_its_picture_is_on_a_page(name):
 
 
 @pytest.mark.slow
-def test_the_cluster_s_example_loses_a_worker_and_no_bit(no_data):
+def test_the_cluster_s_example_loses_a_worker_and_no_bit(folder):
     """Its processes import it, so it runs as a program."""
     pytest.importorskip("distributed", reason="pip install 'rankwise[dask]' brings Dask")
     example = ROOT / "examples" / "cluster.py"

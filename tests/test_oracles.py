@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, svds
 
 from rankwise import MultitaskRegression, Problem, Ridged, SettingError, spectral
 from rankwise.spectral import DenseSVD, Lanczos, LowRank, PowerMethod, SparsePlusLowRank
-from rankwise.spectral.operators import gram
+from rankwise.spectral.operators import gram, twice
 
 ORACLES = [PowerMethod(1000), Lanczos(tol=1e-9), DenseSVD()]
 ITERATIVE = [PowerMethod(), Lanczos(), Lanczos(block=3)]
@@ -129,6 +129,7 @@ def test_gram_is_the_two_products_in_one(make):
         wanted = A @ v + (0 if added is None else added)
         np.testing.assert_allclose(z, wanted, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(w, A.T @ wanted, rtol=1e-11, atol=1e-11)
+    assert twice(operator, v).tobytes() == gram(operator, v)[1].tobytes()
 
 
 def test_the_adjoint_of_a_low_rank_operator_is_its_transpose():

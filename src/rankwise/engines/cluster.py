@@ -138,7 +138,7 @@ class Cluster(Engine):
             if reply is None:
                 self._drop(holding)
                 doubted.add(holding.address)
-                log.warning("the worker at %s was lost, and with it %d shards", holding.address, len(holding.numbers))
+                log.warning("lost the worker at %s, which held shards %s", holding.address, holding.numbers)
             elif reply.error is not None:
                 raise reply.error
             else:
