@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 from rankwise import Observations, Problem, Ridged
 from rankwise.kernels import pattern
 from rankwise.losses import Logistic, Square
-from rankwise.spectral import LowRank, SparsePlusLowRank, block_svd, widen
+from rankwise.spectral import LowRank, SparsePlusLowRank, block_svd, tall, widen
 from rankwise.spectral.blocks import orthonormal
 
 SHAPE = (40, 25)
@@ -238,3 +238,18 @@ def test_inner_products_of_terms_are_those_after_the_move():
         problem.move(theta, U, V)
         terms = np.array([np.outer(u, v)[f.rows, f.cols] for u, v in zip(U.T, V.T, strict=True)])
         np.testing.assert_allclose(problem.along_terms().hessian(), terms @ terms.T, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 40])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, dtype, monkeypatch):
+    monkeypatch.setattr(tall, "ROWS", 8)
+    rng = np.random.default_rng(n_rows)
+    A, B, C = (rng.standard_normal(shape).astype(dtype) for shape in ((n_rows, 5), (n_rows, 3), (5, 4)))
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(tall.times(A, C), A @ C, **close)
+    np.testing.assert_allclose(tall.inner(A, B), A.T @ B, **close)
+    for n_jobs in (2, 3):
+        assert tall.times(A, C, n_jobs).tobytes() == tall.times(A, C).tobytes()
+        assert tall.inner(A, B, n_jobs).tobytes() == tall.inner(A, B).tobytes()
+    assert tall.times(A, C[:, 0], 2).shape == (n_rows,) and tall.inner(A, B[:, 0], 2).shape == (5,)

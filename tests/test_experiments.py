@@ -143,7 +143,7 @@ def test_the_files_have_the_paper_s_setting():
     assert [data.rank for data in ratings.data] == [10, 10, 20]
     assert link.time_limit == ratings.time_limit == 1000
     assert link.quickened().used == 1 and len(link.quickened().data) == 2
-    assert [bool(method.paper) for method in link.quickened().methods] == [True] * 5 + [False] * 2  # ours come last
+    assert [bool(method.paper) for method in link.quickened().methods] == [True] * 5 + [False]  # ours comes last
     assert ratings.on("movielens-1m").quickened().data[0].name == "movielens-1m"
 
 

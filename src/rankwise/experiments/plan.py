@@ -124,7 +124,7 @@ class Experiment:
     data : tuple of Data
     methods : tuple of Method
     quick : mapping
-        What a quick run changes: `used`, `time_limit`, `data`.
+        What a quick run changes: `used`, `time_limit`, `data`, and `without`, names of methods that it leaves out.
     """
 
     name: str
@@ -156,7 +156,8 @@ class Experiment:
         """The quick version, as the file has it; a data set that is not in it stays if it is the only one."""
         kept = tuple(one for one in self.data if one.name in self.quick.get("data", [one.name]))
         found = self.first(self.quick.get("used", self.used)).within(self.quick.get("time_limit", self.time_limit))
-        return replace(found, data=kept or self.data)
+        methods = tuple(one for one in self.methods if one.name not in self.quick.get("without", ()))
+        return replace(found, data=kept or self.data, methods=methods)
 
     def first(self, used: int) -> "Experiment":
         """The same on the first few splits only."""

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from .tall import inner, times
+
 Vector = NDArray[Any]
 
 
@@ -21,24 +23,29 @@ class LowRank(LinearOperator):
     array([2.8, 0. ])
     """
 
-    def __init__(self, theta: Vector, U: Vector, V: Vector) -> None:
+    def __init__(self, theta: Vector, U: Vector, V: Vector, n_jobs: int = 1) -> None:
         super().__init__(np.dtype(np.float64), (U.shape[0], V.shape[0]))
-        self.theta, self.U, self.V = theta, U, V
+        self.theta, self.U, self.V, self.n_jobs = theta, U, V, n_jobs
 
     def _matvec(self, v: Vector) -> Vector:
-        return _product(self.U, self.theta, self.V, v.ravel())
+        return self._product(self.U, self.V, v.ravel())
 
     def _rmatvec(self, u: Vector) -> Vector:
-        return _product(self.V, self.theta, self.U, u.ravel())
+        return self._product(self.V, self.U, u.ravel())
 
     def _matmat(self, V: Vector) -> Vector:
-        return _product(self.U, self.theta, self.V, V)
+        return self._product(self.U, self.V, V)
 
     def _rmatmat(self, U: Vector) -> Vector:
-        return _product(self.V, self.theta, self.U, U)
+        return self._product(self.V, self.U, U)
 
     def _adjoint(self) -> "LowRank":
-        return LowRank(self.theta, self.V, self.U)
+        return LowRank(self.theta, self.V, self.U, self.n_jobs)
+
+    def _product(self, left: Vector, right: Vector, v: Vector) -> Vector:
+        """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
+        small = (self.theta * inner(right, v.astype(right.dtype, copy=False), self.n_jobs).T).T
+        return np.asarray(times(left, small.astype(left.dtype, copy=False), self.n_jobs), np.float64)
 
 
 class SparsePlusLowRank(LinearOperator):
@@ -56,7 +63,7 @@ class SparsePlusLowRank(LinearOperator):
 
     def __init__(self, sparse: Any, low_rank: LowRank) -> None:
         super().__init__(np.dtype(np.float64), low_rank.shape)
-        self.sparse, self.low_rank = as_operator(sparse), low_rank
+        self.sparse, self.low_rank, self.n_jobs = as_operator(sparse), low_rank, low_rank.n_jobs
 
     def _matvec(self, v: Vector) -> Vector:
         return np.asarray(self.sparse.matvec(v.ravel()) + self.low_rank.matvec(v.ravel()))
@@ -75,12 +82,6 @@ class SparsePlusLowRank(LinearOperator):
         added = product(self.low_rank, v)
         z, w = gram(self.sparse, v, added if shift is None else added + shift)
         return z, w + transposed(self.low_rank, z)
-
-
-def _product(left: Vector, theta: Vector, right: Vector, v: Vector) -> Vector:
-    """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
-    inner = (theta * (right.T @ v.astype(right.dtype, copy=False)).T).T
-    return np.asarray(left @ inner.astype(left.dtype, copy=False), np.float64)
 
 
 def as_operator(matrix: Any) -> LinearOperator:
