@@ -3,13 +3,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+TWICE := $(BIN)/python -m pytest -q -n 2 --dist loadfile
 DEMO_READY := .venv/.ready-demo
 TEST_READY := .venv/.ready-test
 BENCH_READY := .venv/.ready-bench
 DOCS_READY := .venv/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-a-to-l test-m-to-z test-all check bench docs clean
+.PHONY: help demo test test-all check bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,17 +18,11 @@ help:  ## Show this list
 demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
 	$(BIN)/rankwise demo --output demo-output
 
-test: $(TEST_READY)  ## Run the fast tests, half of the files in each of two processes
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-a-to-l test-m-to-z
-
-test-a-to-l: $(TEST_READY)
-	$(BIN)/python -m pytest -q -m "not slow" tests/test_[a-l]*.py
-
-test-m-to-z: $(TEST_READY)
-	$(BIN)/python -m pytest -q -m "not slow" tests/test_[m-z]*.py
+test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
+	$(TWICE) -m "not slow"
 
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
-	$(BIN)/python -m pytest
+	$(TWICE)
 
 check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
 	$(BIN)/ruff check .
