@@ -289,7 +289,7 @@ def harms():
     yield "pattern", lambda part: part.astype(int)
 
 
-@pytest.mark.parametrize("name, harm", list(harms()), ids=str)
+@pytest.mark.parametrize("name, harm", list(harms()), ids=[name for name, _ in harms()])
 def test_a_file_whose_sides_do_not_fit_is_damaged(name, harm, tmp_path):
     model = fitted()
     rows = replace(model.learned.rows, **{name: harm(getattr(model.learned.rows, name))})
