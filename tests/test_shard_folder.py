@@ -1,5 +1,6 @@
 """Shards on disk hold what observations in memory hold, learn the same bits, and never trust a file."""
 
+import contextlib
 import json
 import os
 import resource
@@ -242,7 +243,7 @@ def test_a_folder_that_is_no_folder_of_shards_is_refused(tmp_path, about):
 @pytest.mark.parametrize(
     "field", ["shape", "cuts", "sizes", "weighted", "total_weight", "heaviest", "version", "format"]
 )
-@pytest.mark.parametrize("lie", [None, -1, [], [0, 1], "x", float("nan"), [2**70, 2**70], {"a": 1}])
+@pytest.mark.parametrize("lie", [None, -1, [], [0, 1], "x", float("nan"), [2**70, 2**70], {"a": 1}, 10**400])
 def test_what_a_folder_says_of_itself_must_hold(tmp_path, field, lie):
     folder = written(tmp_path)
     about = json.loads((folder / "about.json").read_text())
@@ -264,6 +265,23 @@ def test_labels_never_run_code(tmp_path):
     np.save(folder / "row_labels.npy", np.array([print] * 60, object), allow_pickle=True)
     with pytest.raises(rw.ShardFileError, match="row_labels"):
         rw.ShardFolder(folder)
+
+
+def test_labels_that_are_damaged_anywhere_in_their_header_are_refused(tmp_path):
+    folder = written(tmp_path)
+    np.save(folder / "row_labels.npy", np.arange(60))
+    content = bytearray((folder / "row_labels.npy").read_bytes())
+    rw.ShardFolder(folder)
+    for bit in range(8 * 10, 8 * 70):
+        content[bit // 8] ^= 1 << bit % 8
+        (folder / "row_labels.npy").write_bytes(content)
+        content[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(rw.ShardFileError):
+            rw.ShardFolder(folder)  # of another type, some are labels still
+    for foreign in (b"", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x80\x04."):
+        (folder / "row_labels.npy").write_bytes(foreign)
+        with pytest.raises(rw.ShardFileError, match="row_labels"):
+            rw.ShardFolder(folder)
 
 
 def test_an_error_half_way_leaves_nothing(tmp_path):
