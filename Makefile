@@ -53,7 +53,7 @@ docs: $(DOCS_READY)  ## Build the documentation site, warnings being errors, and
 	@echo "Open docs/_build/html/index.html in a browser."
 
 clean:  ## Remove caches, build products and demo output; .venv stays
-	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* fuzz-findings src/*.egg-info
 	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # A venv that failed half-way has a python but no pip, and would pass for a finished one.

@@ -296,7 +296,7 @@ class _Fit:
         first.unlink()
         self.sound = self.path.read_bytes()
         self.keeper = checkpoint.Checkpoints(folder, resume=True)
-        self.keeper.is_of(problem, solver, **json.loads(_about(self.sound))["fit"])
+        self.keeper.fit = json.loads(_about(self.sound))["fit"]
 
     def read(self, recipe: Recipe) -> None:
         """Put a damaged checkpoint into the folder and go on from it."""
@@ -316,9 +316,9 @@ def _models(room: Path) -> list[bytes]:
     found = [rw.MatrixCompletion(rank=2, max_iter=3, calibration=0.2).fit(X)]
     found += [rw.MatrixCompletion(rank=2, method="eglrl", loss="square").fit(X)]
     for k, model in enumerate(found):
-        model.model_.save(room / f"{k}.rankwise")
+        model.save(room / f"{k}.rankwise")
     seen = rw.Observations.from_labels(np.repeat(names, 2), np.tile([3, 9], 5), np.arange(10.0))
-    rw.MatrixCompletion(rank=1, max_iter=2).fit(seen).model_.save(room / "2.rankwise")
+    rw.MatrixCompletion(rank=1, max_iter=2).fit(seen).save(room / "2.rankwise")
     return [(room / f"{k}.rankwise").read_bytes() for k in range(3)]
 
 
