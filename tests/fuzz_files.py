@@ -21,6 +21,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,10 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
 
 def edited_json(text: bytes, recipe: Recipe) -> bytes:
     """The JSON with up to three of its values changed, dropped, or taken from elsewhere in it."""
-    tree = json.loads(text)
+    try:
+        tree = json.loads(text)
+    except (ValueError, RecursionError):  # it was spoilt before
+        return edited(text, recipe)
     for _ in range(1 + recipe.below(3)):
         found = places(tree)
         if not found:
@@ -134,13 +138,17 @@ def edited_json(text: bytes, recipe: Recipe) -> bytes:
         elif kind == 3 and recipe.below(8) == 0:
             return json.dumps(tree).encode().replace(b"{", b"[" * 3000 + b"{", 1)
         else:
-            inside[key] = recipe.one_of(ODD)
+            inside[key] = deepcopy(recipe.one_of(ODD))
     return json.dumps(tree).encode()
 
 
 def edited_array(content: bytes, recipe: Recipe) -> bytes:
     """An array in NumPy's format with its numbers, its header or its type changed."""
-    array, kind = np.load(io.BytesIO(content)), recipe.below(5)
+    kind = recipe.below(5)
+    try:
+        array = np.load(io.BytesIO(content))
+    except Exception:  # it was spoilt before
+        kind = 0
     if kind == 0:
         return edited(content, recipe)
     if kind == 1 and array.size and array.dtype.kind in "fiu":
@@ -209,31 +217,23 @@ def damaged_shard(content: bytes, recipe: Recipe) -> bytes:
     kind = recipe.below(3)
     if kind == 0:
         return edited(content, recipe)
-    header, arrays = content[: shard_files.HEADER], content[shard_files.HEADER :]
-    text = header[len(shard_files.MAGIC) :]
-    about: Any = json.loads(text)
+    text, arrays = content[len(shard_files.MAGIC) : shard_files.HEADER], content[shard_files.HEADER :]
     if kind == 1:
-        about = json.loads(edited_json(text, recipe))
+        text = edited_json(text, recipe)
     else:
         arrays = edited(arrays, recipe)
-    if isinstance(about, dict) and "crc" in about:
-        about["crc"] = _crc({key: about[key] for key in about if key != "crc"}, arrays)
-    header = (shard_files.MAGIC + json.dumps(about).encode()).ljust(shard_files.HEADER, b" ")
-    return header[: shard_files.HEADER] + arrays
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        about = json.loads(text)
+        del about["crc"]
+        text = json.dumps(about | {"crc": _crc(about, arrays)}).encode()
+    return (shard_files.MAGIC + text).ljust(shard_files.HEADER, b" ")[: shard_files.HEADER] + arrays
 
 
 def _crc(about: dict[str, Any], arrays: bytes) -> int:
-    found = zlib.crc32(json.dumps(about, sort_keys=True).encode())
-    try:
-        layout = [
-            (np.dtype(kind).itemsize * size, shard_files._room(kind, size)) for kind, size in shard_files._layout(about)
-        ]
-    except (TypeError, KeyError, ValueError):
-        return found
-    at = 0
-    for length, room in layout:
-        found = zlib.crc32(arrays[at : at + length], found)
-        at += room
+    found, at = zlib.crc32(json.dumps(about, sort_keys=True).encode()), 0
+    for kind, size in shard_files._layout(about):
+        found = zlib.crc32(arrays[at : at + np.dtype(kind).itemsize * size], found)
+        at += shard_files._room(kind, size)
     return found
 
 
@@ -250,7 +250,7 @@ class Target:
     def __call__(self, data: bytes) -> None:
         """Read one damaged file; lets every error out but ours."""
         recipe = Recipe(data)
-        with suppress(rw.RankwiseError):
+        with suppress(rw.RankwiseError), np.errstate(all="ignore"):
             recipe.one_of(self.readers)(recipe)
 
     def model(self, recipe: Recipe) -> None:
