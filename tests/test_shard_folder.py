@@ -17,6 +17,7 @@ import rankwise as rw
 from rankwise import Observations, Problem, solve
 from rankwise.observations import map_shard, write_shards
 from rankwise.observations import shards as cutting
+from rankwise.observations.shard_files import write_shard
 
 
 @pytest.fixture(autouse=True)
@@ -215,6 +216,13 @@ def test_a_shard_that_is_cut_short_or_too_long_is_refused(tmp_path, length):
     path.write_bytes(sound + b"x" * length if length == 1000 else sound[:length])
     with pytest.raises(rw.ShardFileError, match=r"shard-000001\.bin"):
         rw.MatrixCompletion(max_iter=1).fit(rw.ShardFolder(tmp_path / "f"))
+
+
+def test_a_shard_that_begins_before_the_first_row_is_refused_though_its_checksum_holds(tmp_path):
+    (piece,) = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]).pieces()
+    write_shard(tmp_path / "s.bin", piece._replace(start=-1))
+    with pytest.raises(rw.ShardFileError, match="not a shard file"):
+        map_shard(tmp_path / "s.bin")
 
 
 @pytest.mark.parametrize("field", ["n_rows", "n_entries", "n_cols", "start", "targets", "weights", "crc"])
