@@ -10,7 +10,7 @@ BENCH_READY := .venv/.ready-bench
 DOCS_READY := .venv/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench docs clean
+.PHONY: help demo test test-all coverage check bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,16 @@ test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(TWICE)
+
+# Compiled kernels are out of the tracer's sight: their laws run a second time with the kernels left as Python.
+LAWS := blocks expected kernels lanes losses mixed nonsmooth_losses observations recommend refine shard_folder sweeps
+coverage: $(TEST_READY)  ## Run all tests and list the lines of src/ that none of them reaches
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -q
+	PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p plain_kernels -m "not slow and not compiled" \
+		$(LAWS:%=tests/test_%.py)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report --fail-under=95
 
 check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
 	$(BIN)/ruff check .
@@ -38,7 +48,7 @@ docs: $(DOCS_READY)  ## Build the documentation site, warnings being errors, and
 	@echo "Open docs/_build/html/index.html in a browser."
 
 clean:  ## Remove caches, build products and demo output; .venv stays
-	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* fuzz-findings src/*.egg-info
 	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # A venv that failed half-way has a python but no pip, and would pass for a finished one.

@@ -174,7 +174,7 @@ def test_targets_in_the_domain_pass(loss, dtype):
     loss.check_targets(targets_of(loss).astype(dtype))
 
 
-@pytest.mark.parametrize("delta", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("delta", [0.0, -1.0, np.nan, np.inf, 10**400])
 def test_huber_refuses_a_corner_that_is_none(delta):
     with pytest.raises(rw.LossError, match=rf"^Huber needs a finite delta > 0, got {delta!r}\.$"):
         losses.Huber(delta)

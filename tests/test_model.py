@@ -468,6 +468,19 @@ def test_a_flipped_bit_anywhere_is_refused(path, extras, every):
         assert "damaged" in refused(path)
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_any_bit_flipped_in_the_header_of_an_array_is_refused(path, bit):
+    """NumPy reads it as a Python expression, and fails in more ways than one."""
+    save(make_model(rank=1, shape=(2, 2)), path)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"\x93NUMPY")
+    for k in range(start, start + 128):
+        content[k] ^= 1 << bit
+        path.write_bytes(content)
+        content[k] ^= 1 << bit
+        assert "damaged" in refused(path)
+
+
 def test_a_file_without_its_checksum_is_refused_and_one_of_an_older_format_needs_none(path, true_parts):
     arrays, described = true_parts
     write(path, arrays, described, sealed=False)
@@ -570,6 +583,7 @@ DESCRIBED = {
     "no format": {"format": LEFT_OUT},
     "no version": {"version": LEFT_OUT},
     "version in words": {"version": "two"},
+    "an endless version": {"version": float("inf")},
     "no link": {"link": LEFT_OUT},
     "unknown link": {"link": "probit"},
     "link is a list": {"link": ["log"]},
@@ -580,6 +594,7 @@ DESCRIBED = {
     "a constant in words": {"constant": "much"},
     "a constant that is none": {"constant": None},
     "an infinite constant": {"constant": float("inf")},
+    "a constant beyond all floats": {"constant": 10**400},
     "a noise in words": {"noise_variance": "loud"},
     "a noise that is no number": {"noise_variance": float("nan")},
     "a negative noise": {"noise_variance": -1.0},

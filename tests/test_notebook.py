@@ -159,6 +159,7 @@ def test_an_estimator_that_is_not_fitted_keeps_scikit_learn_s_diagram():
         {},
         {"history": 3, "seconds": "long"},
         {"history": {"value": ["x"]}, "seconds": 1.0},
+        {"history": {"value": [1.0]}, "seconds": 10**400},
         {"settings": [1], "status": None},
     ],
 )

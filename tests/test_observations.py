@@ -515,6 +515,17 @@ class TestCuts:
         n_shards = cut_rows(row_starts(counts), n_cols).size - 1
         assert n_shards == 1 or counts.sum() / n_shards >= 2 * n_cols
 
+    def test_a_cut_is_the_first_row_that_begins_where_its_share_does_or_later(self, counts, n_cols):
+        """One row later would be as good a cut; but cuts decide bits, and files of shards have theirs."""
+        starts = row_starts(counts).astype(int)
+        cuts = cut_rows(row_starts(counts), n_cols).tolist()
+        n_shards = max(
+            1, counts.sum() // min(max(counts.sum() // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
+        )
+        shares = [k * int(counts.sum()) // int(n_shards) for k in range(1, int(n_shards))]
+        wanted = {int(np.argmax(starts >= share)) for share in shares}
+        assert cuts == sorted({0, counts.size} | {row for row in wanted if starts[row] < counts.sum()})
+
 
 def test_cuts_do_not_depend_on_threads():
     rows, cols = np.divmod(np.arange(300_000), 300)

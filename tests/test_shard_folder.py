@@ -1,5 +1,6 @@
 """Shards on disk hold what observations in memory hold, learn the same bits, and never trust a file."""
 
+import contextlib
 import json
 import os
 import resource
@@ -16,6 +17,7 @@ import rankwise as rw
 from rankwise import Observations, Problem, solve
 from rankwise.observations import map_shard, write_shards
 from rankwise.observations import shards as cutting
+from rankwise.observations.shard_files import write_shard
 
 
 @pytest.fixture(autouse=True)
@@ -216,6 +218,13 @@ def test_a_shard_that_is_cut_short_or_too_long_is_refused(tmp_path, length):
         rw.MatrixCompletion(max_iter=1).fit(rw.ShardFolder(tmp_path / "f"))
 
 
+def test_a_shard_that_begins_before_the_first_row_is_refused_though_its_checksum_holds(tmp_path):
+    (piece,) = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]).pieces()
+    write_shard(tmp_path / "s.bin", piece._replace(start=-1))
+    with pytest.raises(rw.ShardFileError, match="not a shard file"):
+        map_shard(tmp_path / "s.bin")
+
+
 @pytest.mark.parametrize("field", ["n_rows", "n_entries", "n_cols", "start", "targets", "weights", "crc"])
 @pytest.mark.parametrize("lie", [2**62, -1, 2**31, "x", None, 1.5, [1]])
 def test_a_header_that_lies_takes_no_memory(tmp_path, field, lie):
@@ -242,7 +251,7 @@ def test_a_folder_that_is_no_folder_of_shards_is_refused(tmp_path, about):
 @pytest.mark.parametrize(
     "field", ["shape", "cuts", "sizes", "weighted", "total_weight", "heaviest", "version", "format"]
 )
-@pytest.mark.parametrize("lie", [None, -1, [], [0, 1], "x", float("nan"), [2**70, 2**70], {"a": 1}])
+@pytest.mark.parametrize("lie", [None, -1, [], [0, 1], "x", float("nan"), [2**70, 2**70], {"a": 1}, 10**400])
 def test_what_a_folder_says_of_itself_must_hold(tmp_path, field, lie):
     folder = written(tmp_path)
     about = json.loads((folder / "about.json").read_text())
@@ -264,6 +273,23 @@ def test_labels_never_run_code(tmp_path):
     np.save(folder / "row_labels.npy", np.array([print] * 60, object), allow_pickle=True)
     with pytest.raises(rw.ShardFileError, match="row_labels"):
         rw.ShardFolder(folder)
+
+
+def test_labels_that_are_damaged_anywhere_in_their_header_are_refused(tmp_path):
+    folder = written(tmp_path)
+    np.save(folder / "row_labels.npy", np.arange(60))
+    content = bytearray((folder / "row_labels.npy").read_bytes())
+    rw.ShardFolder(folder)
+    for bit in range(8 * 10, 8 * 70):
+        content[bit // 8] ^= 1 << bit % 8
+        (folder / "row_labels.npy").write_bytes(content)
+        content[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(rw.ShardFileError):
+            rw.ShardFolder(folder)  # of another type, some are labels still
+    for foreign in (b"", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x80\x04."):
+        (folder / "row_labels.npy").write_bytes(foreign)
+        with pytest.raises(rw.ShardFileError, match="row_labels"):
+            rw.ShardFolder(folder)
 
 
 def test_an_error_half_way_leaves_nothing(tmp_path):

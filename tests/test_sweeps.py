@@ -647,7 +647,7 @@ def test_settings_that_both_refuse(solver, settings, sentence):
 
 
 @pytest.mark.parametrize("name", ["ridge", "offset_ridge", "count_power", "blur"])
-@pytest.mark.parametrize("given", [-1.0, np.inf, np.nan, "much", True])
+@pytest.mark.parametrize("given", [-1.0, np.inf, np.nan, "much", True, 10**400])
 def test_settings_that_the_factor_sweeps_refuse(name, given):
     with pytest.raises(SettingError, match=f"`{name}` must be a number of at least zero"):
         FactorSweeps(**{name: given})

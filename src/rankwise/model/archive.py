@@ -5,11 +5,13 @@ Models and checkpoints are such files. NumPy and any zip tool open them.
 
 import math
 import os
+import struct
 import tempfile
 import zipfile
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, BinaryIO
 
 import numpy as np
@@ -18,10 +20,10 @@ from numpy.typing import NDArray
 
 from .seal import seal
 
-# All that reading a damaged or foreign zip of arrays has been seen to raise.
+# All that reading a damaged or foreign zip of arrays has been seen to raise; NumPy's headers are Python expressions.
 DAMAGE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, AttributeError),
-    *(NotImplementedError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error),
+    *(OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, ArithmeticError, SyntaxError),
+    *(NotImplementedError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error, TokenError),
 )
 KINDS = "biufUSmM"  # truth values, numbers, words, times
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

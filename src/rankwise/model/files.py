@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import losses
-from .._errors import DataError, LossError, ModelFileError
+from .._errors import ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
@@ -133,7 +133,7 @@ def _checked(arrays: dict[str, NDArray[Any]], about: dict[str, Any], where: str)
         for labels, size in ((model.row_labels, model.shape[0]), (model.col_labels, model.shape[1])):
             sound = sound and (labels is None or labels.shape == (size,))
         sound = sound and model.link in LINKS and isinstance(model.only_by, str | None)
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError, DataError, LossError):
+    except DAMAGE:
         sound = False
     if not sound:
         raise ModelFileError(f"{where} is damaged: its parts do not fit together.")

@@ -4,9 +4,11 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from .._errors import ShardFileError
@@ -20,6 +22,18 @@ from .shards import Piece, TargetFacts, target_facts
 Array = NDArray[Any]
 LARGEST = 1 << 28  # bytes of `about.json`
 TURNED = "transposed"
+# What NumPy raises for a file that is no array, or a damaged one: its headers are Python expressions.
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    TokenError,
+)
 
 
 class StoredEntries:
@@ -159,11 +173,11 @@ def _read_about(folder: Path) -> dict[str, Any]:
         sound = sound and len(shape) == 2 and len(cuts) == len(sizes) + 1 and len(sizes) > 0 and min(sizes) > 0
         sound = sound and cuts[0] == 0 and cuts[-1] == shape[0] and cuts == sorted(set(cuts)) and max(shape) < 2**32
         numbers = about["total_weight"], about["heaviest"]
-        sound = sound and all(type(x) in (int, float) and 0 < x < float("inf") for x in numbers)
+        sound = sound and all(type(x) in (int, float) and 0 < float(x) < float("inf") for x in numbers)
         sound = sound and type(about["weighted"]) is bool
     except ShardFileError:
         raise
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         sound = False
     if not sound:
         raise ShardFileError(f"{path} is damaged, or not rankwise's; write the shards again.")
@@ -175,6 +189,6 @@ def _read_labels(path: Path, size: int, which: str) -> NDArray[Any] | None:
     if not path.exists():
         return None
     try:
-        return as_labels(np.load(path, mmap_mode="r", allow_pickle=False), size, which)
-    except (OSError, ValueError, EOFError) as error:
+        return as_labels(open_memmap(path, mode="r"), size, which)
+    except UNREADABLE as error:
         raise ShardFileError(f"{path} is damaged ({error}); write the shards again.") from None

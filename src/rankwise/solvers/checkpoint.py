@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._checks import is_whole
-from .._errors import CheckpointError, DataError, SettingError
+from .._errors import CheckpointError, SettingError
 from .._version import __version__
 from ..engines import Offsets
 from ..model.archive import DAMAGE, read_arrays, write_arrays
@@ -127,7 +127,7 @@ class Checkpoints:
                 run = self._read(path, objective, solver)
             except (MemoryError, PermissionError, CheckpointError):
                 raise
-            except (*DAMAGE, DataError, ArithmeticError, IndexError):
+            except DAMAGE:
                 damaged.append(path.name)
                 continue
             if damaged:
@@ -164,7 +164,7 @@ class Checkpoints:
             kept = Unpacker(CLASSES, outside, arrays).thing(about["run"])
             if not isinstance(kept, Kept):
                 raise ValueError("it holds no run")
-        except (*DAMAGE, ArithmeticError) as error:
+        except DAMAGE as error:
             if about["rankwise"] == __version__:
                 raise
             raise CheckpointError(

@@ -1,0 +1,248 @@
+"""Breaks lines of the core, one at a time, and shows the test that notices: ``python tests/break_lines.py [NUMBERS]``.
+
+Works on a copy of the tree, asks only the tests near each line, and prints the rows of the table in docs/testing.md;
+pytest does not collect this file. Kernels run as plain Python, so that nothing waits for the compiler. A line that no
+test misses ends it with status 1: a law is missing.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Break(NamedTuple):
+    """What stands once in a file, what it becomes, and the tests to ask: a file and what to select of it."""
+
+    file: str
+    line: str
+    broken: str
+    tests: str
+    select: str = ""
+
+
+BREAKS = [
+    Break("engines/fold.py", "left.first % (2 * left.width) == 0 and ", "", "test_bits.py", "sums"),
+    Break(
+        "engines/shard.py",
+        "u, cols = u[self.start : self.stop]",
+        "u, cols = u[: self.stop - self.start]",
+        "test_many_shards.py",
+        "products",
+    ),
+    Break(
+        "engines/shard.py",
+        "self.step < step:\n            pattern.blend",
+        "True:\n            pattern.blend",
+        "test_journal.py",
+        "",
+    ),
+    Break("objectives/journal.py", "            k += step.n_terms", "            k += 1", "test_journal.py"),
+    Break(
+        "objectives/journal.py", "        self.added.clear()", "        self.added = self.added[:1]", "test_journal.py"
+    ),
+    Break("kernels/pattern.py", "total += shift[i]", "total += 0.0 * shift[i]", "test_kernels.py", "gram"),
+    Break(
+        "kernels/pattern.py",
+        "free[key] += uint64(1)",
+        "free[key] += uint64(1) if key else uint64(2)",
+        "test_kernels.py",
+        "stable_argsort",
+    ),
+    Break(
+        "solvers/greedy.py",
+        "self._refine.check(objective)\n        objective.reset()",
+        "objective.reset()",
+        "test_refine.py",
+        "needs_a_smooth",
+    ),
+    Break(
+        "solvers/greedy.py",
+        "if gradient.norm == 0.0:",
+        "if False:",
+        "test_loop.py test_refine.py test_theorems.py test_estimator.py",
+    ),
+    Break("solvers/refine.py", "1.0 - share + share * shrink", "share * shrink", "test_refine.py", "share_of_a_step"),
+    Break(
+        "solvers/refine.py",
+        "before = np.append(objective.point.theta, 0.0)",
+        "before = np.append(objective.point.theta, weight)",
+        "test_refine.py",
+        "share_of_a_step",
+    ),
+    Break(
+        "solvers/steps.py",
+        "if not value <= least:  # rounding",
+        "if False:  # rounding",
+        "test_refine.py",
+        "ill_conditioned or singular",
+    ),
+    Break(
+        "solvers/steps.py", "sigma**2 / (2 * bound)", "sigma**2 / (4 * bound)", "test_refine.py", "backtracking_finds"
+    ),
+    Break(
+        "solvers/nonsmooth.py",
+        "residual = max(residual - sigma**2, 0.0)",
+        "residual = max(residual - sigma, 0.0)",
+        "test_nonsmooth_pursuit.py",
+        "lowers_the_residual",
+    ),
+    Break(
+        "solvers/nonsmooth.py",
+        "(self.step_scale or 0.05) / t**0.5",
+        "(self.step_scale or 0.05) / t",
+        "test_nonsmooth_pursuit.py",
+        "step_of_the_paper",
+    ),
+    Break(
+        "solvers/sweeps.py",
+        "side.precisions = n / np.maximum(squares, 1e-30)",
+        "side.precisions = (n + 1) / np.maximum(squares, 1e-30)",
+        "test_sweeps.py",
+    ),
+    Break("solvers/sweeps.py", "return sign * weight", "return weight", "test_sweeps.py"),
+    Break("solvers/sweeps.py", "or state.step < 2:", "or state.step < 3:", "test_sweeps.py", "second_sweep"),
+    Break(
+        "model/files.py",
+        "if sound is False or (sound is None and version >= SEALED):",
+        "if sound is False:",
+        "test_model.py",
+        "checksum",
+    ),
+    Break("model/archive.py", "if dtype.kind not in KINDS:", "if False:", "test_checkpoint_files.py", "more_memory"),
+    Break(
+        "observations/build.py",
+        "((cols, shape[1]), (rows, shape[0]))",
+        "((rows, shape[0]), (cols, shape[1]))",
+        "test_observations.py",
+        "sorted",
+    ),
+    Break(
+        "observations/build.py",
+        "share + np.repeat(unweighted",
+        "share + 0 * np.repeat(unweighted",
+        "test_observations.py",
+        "weigh_nothing",
+    ),
+    Break(
+        "observations/shard_files.py",
+        "found = zlib.crc32(part.data, found)",
+        "found = zlib.crc32(part.data)",
+        "test_shard_folder.py",
+        "flips_anywhere",
+    ),
+    Break(
+        "observations/shard_files.py",
+        "about[name] >= 0 for name",
+        "about[name] >= -9 for name",
+        "test_shard_folder.py",
+        "first_row",
+    ),
+    Break(
+        "observations/sharding.py",
+        'if duplicates != "error":  # there may',
+        "if False:  # there may",
+        "test_shard_folder.py",
+        "merged",
+    ),
+    Break("observations/shards.py", 'wanted, side="left"', 'wanted, side="right"', "test_observations.py", "first_row"),
+    Break(
+        "solvers/checkpoint.py",
+        "self._own = [*self._own[-1:], path]",
+        "self._own = [path]",
+        "test_checkpoint.py",
+        "last_two",
+    ),
+    Break("solvers/checkpoint.py", "if not sealed(file):", "if False:", "test_checkpoint_files.py", "bit_flipped"),
+    Break(
+        "solvers/run.py",
+        "kept.first, kept.previous, kept.before",
+        "kept.first, kept.previous, np.inf",
+        "test_checkpoint.py",
+        "small_change",
+    ),
+    Break(
+        "spectral/oracles.py",
+        "w = _outside(_outside(w, V[:n]), V[:n])",
+        "w = _outside(w, V[:n])",
+        "test_oracles.py",
+        "",
+    ),
+    Break(
+        "spectral/oracles.py",
+        "if norm == 0.0:  # the operator maps v to zero",
+        "if False:",
+        "test_oracles.py",
+        "zero_matrix",
+    ),
+    Break("losses/smooth.py", "lipschitz = 0.25", "lipschitz = 0.2", "test_losses.py", "lipschitz"),
+    Break(
+        "losses/smooth.py",
+        "(targets >= 0) & np.isfinite(targets)",
+        "(targets >= 0)",
+        "test_losses.py",
+        "outside_the_domain",
+    ),
+]
+
+
+def first_failure(change: Break, room: Path) -> str | None:
+    """Name of the first test that fails on the broken tree."""
+    source = room / "src" / "rankwise" / change.file
+    whole = source.read_text(encoding="utf-8")
+    assert whole.count(change.line) == 1, f"{change.file} has {change.line!r} {whole.count(change.line)} times"
+    source.write_text(whole.replace(change.line, change.broken), encoding="utf-8")
+    tests = [str(room / "tests" / name) for name in change.tests.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-qx",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "plain_kernels",
+        *tests,
+        "-k",
+        change.select,
+    ]
+    try:
+        paths = os.pathsep.join(str(room / name) for name in ("src", "tests", "."))
+        environment = os.environ | {"PYTHONPATH": paths}
+        done = subprocess.run(command, cwd=room, env=environment, capture_output=True, text=True)
+    finally:
+        source.write_text(whole, encoding="utf-8")
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) tests/(\S+?)(?:\[| -|$)", done.stdout, re.M)
+    assert found is not None, done.stdout[-2000:] + done.stderr[-2000:]
+    return found[1]
+
+
+def main(numbers: list[int]) -> int:
+    """Break these lines, or all; the number of lines that no test missed."""
+    unnoticed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        for name in ("src", "tests", "docs", "benchmarks"):
+            shutil.copytree(ROOT / name, room / name, ignore=shutil.ignore_patterns("__pycache__", "_build"))
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy(ROOT / name, room / name)
+        for k in numbers or range(len(BREAKS)):
+            change = BREAKS[k]
+            found = first_failure(change, room)
+            unnoticed += found is None
+            line, broken = (" ".join(text.split()) for text in (change.line, change.broken))
+            caught = "**nobody**" if found is None else f"`{found}`"
+            print(f"| {k} | `{change.file}` | `{line}` | `{broken or '(nothing)'}` | {caught} |", flush=True)
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main([int(number) for number in sys.argv[1:]]) else 0)
