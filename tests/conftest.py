@@ -22,3 +22,9 @@ def pytest_collection_modifyitems(items):
         given = getattr(getattr(item, "callspec", None), "params", {}).get("loss")
         if item.path.name in SLOW_FILES and type(given).__name__ in SLOW_LOSSES:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def record_property(record_property):
+    """Notes as text: what a test notes down travels between processes, and NumPy's numbers do not."""
+    return lambda name, value: record_property(name, str(value))
