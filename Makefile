@@ -29,7 +29,7 @@ LAWS := blocks expected kernels lanes losses mixed nonsmooth_losses observations
 coverage: $(TEST_READY)  ## Run all tests and list the lines of src/ that none of them reaches
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m pytest -q
-	PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p plain_kernels -m "not slow and not compiled" \
+	PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p plain_kernels -m "not slow" \
 		$(LAWS:%=tests/test_%.py)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95
