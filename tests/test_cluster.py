@@ -297,7 +297,7 @@ def test_every_argument_with_a_line_per_row_is_cut_down():
         if not name.startswith("_") and name != "answer" and "self.start" in inspect.getsource(method)
     }
     helped = {"terms", "curve_terms", "replace", "aim"}  # through _low_rank and _pull_back
-    sized_only = {"product", "gather"}
+    sized_only = {"product", "gather", "twice"}
     assert cutting | helped == set(BY_ROW) | {"shift"} | sized_only
 
 

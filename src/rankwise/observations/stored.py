@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
@@ -189,6 +190,8 @@ def _read_labels(path: Path, size: int, which: str) -> NDArray[Any] | None:
     if not path.exists():
         return None
     try:
-        return as_labels(open_memmap(path, mode="r"), size, which)
-    except UNREADABLE as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy warns of what no sound header has
+            return as_labels(open_memmap(path, mode="r"), size, which)
+    except (*UNREADABLE, Warning) as error:
         raise ShardFileError(f"{path} is damaged ({error}); write the shards again.") from None
