@@ -27,7 +27,7 @@ MODULE = ("START", "OFFSET_RIDGE", "OFFSET_SWEEPS", "N_POWER")  # constants of s
 VALUES: dict[str, tuple[Any, ...]] = {
     "start_precision": (3.0, 30.0),
     "START": (0.01, 1.0),
-    "pattern_ridge": (1.0, 10.0),
+    "pattern_ridge": (1.0, 3.0, 10.0),
     "pattern_prior": (False,),
     "rank": (15, 47),
     "max_iter": (8, 18),
