@@ -179,9 +179,10 @@ def by_times(name, n):
 
 def again_and_again(name):
     whole, rng, kills, killed = short_fit(name), random.Random(name), 0, True
+    (moments,) = (found["n"] for found in number_of_moments(name))
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        while killed:
-            soon = rng.randint(1, 60 if kills < 20 else 200)
+        while killed:  # at first so soon that hardly a checkpoint is written, then late enough to come to an end
+            soon = rng.randint(1, moments // 10 if kills < 20 else moments // 2)
             killed = forked(lambda: short_fit(name, folder), soon)[0]
             kills += killed
         yield {"kills": kills, "same": short_fit(name, folder) == whole}

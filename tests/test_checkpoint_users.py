@@ -179,7 +179,7 @@ main(sys.argv[1:])
 def test_the_page_about_long_fits_runs_and_runs_again(tmp_path, monkeypatch):
     write_ratings(tmp_path)
     monkeypatch.chdir(tmp_path)
-    (example,) = examples_of("docs/long-fits.md")
+    (example,) = examples_of("docs/long-fits.md", "py")
     first, second = {}, {}
     for names in (first, second):
         exec(example, names)
