@@ -1,6 +1,6 @@
 """Should the factors start all at once or a few at a time? Decides the default of `block`.
 
-The default's sweeps, twelve of them, seed 0. `bound` is the negative evidence bound that they minimise, per entry;
+The default's sweeps, ten of them, seed 0. `bound` is the negative evidence bound that they minimise, per entry;
 `cost` RMSE in stars or wrong signs in %, on held-out entries; seconds by the solver's clock, the least of two runs.
 """
 

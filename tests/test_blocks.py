@@ -1,5 +1,7 @@
 """Several columns at a time: block singular triplets, block products, and moving to any low-rank matrix."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,6 +10,7 @@ from reference import Dense, matrix_of, random_point
 from scipy.sparse.linalg import aslinearoperator
 
 from rankwise import Observations, Problem, Ridged
+from rankwise.engines.threads import Threads
 from rankwise.kernels import pattern
 from rankwise.losses import Logistic, Square
 from rankwise.spectral import LowRank, SparsePlusLowRank, block_svd, tall, widen
@@ -249,7 +252,20 @@ def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, dtype, monk
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
     np.testing.assert_allclose(tall.times(A, C), A @ C, **close)
     np.testing.assert_allclose(tall.inner(A, B), A.T @ B, **close)
+    scale, factors = rng.standard_normal(n_rows).astype(dtype), rng.standard_normal(5).astype(dtype)
+    terms = (1, A), (factors, 2 * A), (-3, A + 1)
+    for n_terms in (1, 2, 3):
+        found, squares = tall.blended(*terms[:n_terms], scale=scale)
+        wanted = scale[:, None] * sum(by * block for by, block in terms[:n_terms])
+        np.testing.assert_allclose(found, wanted, **close)
+        np.testing.assert_allclose(squares, np.sum(wanted.astype(float) ** 2, axis=0), **close)
+        assert found.dtype == dtype and squares.dtype == np.float64
     for n_jobs in (2, 3):
-        assert tall.times(A, C, n_jobs).tobytes() == tall.times(A, C).tobytes()
-        assert tall.inner(A, B, n_jobs).tobytes() == tall.inner(A, B).tobytes()
-    assert tall.times(A, C[:, 0], 2).shape == (n_rows,) and tall.inner(A, B[:, 0], 2).shape == (5,)
+        engine = Threads([SimpleNamespace()] * 3, n_jobs)
+        each = engine.each
+        assert tall.times(A, C, each).tobytes() == tall.times(A, C).tobytes()
+        assert tall.inner(A, B, each).tobytes() == tall.inner(A, B).tobytes()
+        for threaded, plain in zip(tall.blended(*terms, each=each), tall.blended(*terms), strict=True):
+            assert threaded.tobytes() == plain.tobytes()
+        assert tall.times(A, C[:, 0], each).shape == (n_rows,) and tall.inner(A, B[:, 0], each).shape == (5,)
+        engine.close()

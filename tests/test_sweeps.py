@@ -551,9 +551,9 @@ def test_what_a_row_is_thought_to_be_is_what_the_weights_of_its_pattern_say(kind
         np.testing.assert_allclose(side.around, design @ pattern.weights, atol=1e-10)
 
 
-def test_patterns_are_looked_at_from_the_second_sweep_on():
-    assert not run(BayesSweeps(), problem_of(Square(), 28), n_steps=1)[0].patterns
-    state = run(BayesSweeps(pattern_ridge=5.0), problem_of(Square(), 28), n_steps=2)[0]
+def test_patterns_are_looked_at_once_there_are_factors():
+    assert not run(BayesSweeps(), problem_of(Square(), 28), n_steps=0)[0].patterns
+    state = run(BayesSweeps(pattern_ridge=5.0), problem_of(Square(), 28), n_steps=1)[0]
     assert [pattern.ridge for pattern in state.patterns] == [5.0, 5.0]
     assert state.rows.around.any() and state.cols.around.any()
     assert not run(BayesSweeps(pattern_prior=False), problem_of(Square(), 28), n_steps=3)[0].rows.around.any()

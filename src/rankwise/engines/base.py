@@ -1,6 +1,6 @@
 """What solvers ask of an engine: a verb on every shard, and the answers joined in one of four ways."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,10 @@ class Engine:
     def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
         """One round: the verb on every shard."""
         raise NotImplementedError(f"{type(self).__name__} runs no verbs.")
+
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Some work for each of some items, beside the shards; in threads if the engine has any."""
+        return [work(item) for item in items]
 
     def close(self) -> None:
         """Let go of what is only needed while verbs run; a later verb brings it back."""

@@ -55,6 +55,18 @@ class Threads(Engine):
         self._each(verb, args, lambda index, answer: answers.take(self.numbers[index], answer))
         return answers
 
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Some work for each of some items, beside the shards; items are taken in order."""
+        found: list[Any] = [None] * len(items)
+        numbers = itertools.count()
+
+        def some() -> None:
+            while (index := next(numbers)) < len(items):
+                found[index] = work(items[index])
+
+        self._together(some, min(self.n_jobs, len(items)))
+        return found
+
     def close(self) -> None:
         """End the threads and drop the buffers; a later verb starts them again."""
         self.buffers.clear()
@@ -68,15 +80,21 @@ class Threads(Engine):
             for index, shard in enumerate(self.shards):
                 join(index, shard.answer(verb, args))
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
         round_ = _Round(self.shards, verb, args, join, lookahead=self.n_jobs + 2)
-        helpers = [self._pool.submit(round_.work) for _ in range(self.n_jobs - 1)]
-        round_.work()
-        for helper in helpers:
-            helper.result()
+        self._together(round_.work, self.n_jobs)
         if round_.error is not None:
             raise round_.error
+
+    def _together(self, work: Callable[[], None], n: int) -> None:
+        """The same work in so many threads at once, this one among them."""
+        if self._pool is None and n > 1:
+            self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
+        helpers = [self._pool.submit(work) for _ in range(n - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for helper in helpers:
+                helper.result()
 
 
 class _Round:

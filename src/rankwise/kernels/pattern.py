@@ -6,7 +6,7 @@ from numba import float64, uint64
 from .jit import jit
 from .lanes import LANES, accumulate, add_times, load, store, times, widen, zeros
 
-STRIDE = uint64(LANES)
+STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
 
 
 @jit
@@ -68,13 +68,28 @@ def offsets_at(indptr, indices, constant, rows, cols, out):
 @jit
 def gather(indptr, indices, block, rows):
     """Write the sum of the rows ``block[j]`` over every row's columns j into `rows`, a multiple of eight wide."""
-    sums = np.empty(block.shape[1])
+    sums, width = np.empty(block.shape[1]), uint64(block.shape[1])
     for i in range(uint64(indptr.size - 1)):
-        for c in range(uint64(0), uint64(sums.size), STRIDE):
+        first, last, c = indptr[i], indptr[i + uint64(1)], uint64(0)
+        while c + WIDE <= width:  # four at a time, as a row of the block lies in one or two lines of the cache
+            s0, s1, s2, s3 = zeros(sums), zeros(sums), zeros(sums), zeros(sums)
+            for k in range(first, last):
+                row = block[indices[k]]
+                s0 = add_times(s0, 1.0, widen(load(row, c)))
+                s1 = add_times(s1, 1.0, widen(load(row, c + STRIDE)))
+                s2 = add_times(s2, 1.0, widen(load(row, c + TWO)))
+                s3 = add_times(s3, 1.0, widen(load(row, c + THREE)))
+            store(sums, c, s0)
+            store(sums, c + STRIDE, s1)
+            store(sums, c + TWO, s2)
+            store(sums, c + THREE, s3)
+            c += WIDE
+        while c < width:
             total = zeros(sums)
-            for k in range(indptr[i], indptr[i + uint64(1)]):
+            for k in range(first, last):
                 total = add_times(total, 1.0, widen(load(block[indices[k]], c)))
             store(sums, c, total)
+            c += STRIDE
         rows[i] = sums
 
 

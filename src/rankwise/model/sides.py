@@ -10,6 +10,7 @@ from .._checks import all_finite
 from ..engines import Engine
 from ..kernels.lanes import padded
 from ..kernels.rows import Given, Prior, Task
+from ..spectral.tall import blended
 from .learned import LearnedSide
 
 Array = NDArray[Any]
@@ -112,8 +113,8 @@ class Side:
 
     def squares(self) -> NDArray[np.float64]:
         """Sum over the rows of each component's expected squared distance from where it was thought to be."""
-        off = self.means - self.around
-        return np.sum(off * off + self.variances, axis=0, dtype=np.float64)
+        _, off = blended((1, self.means), (-1, self.around), each=self.engine.each)
+        return off + np.sum(self.variances, axis=0, dtype=np.float64)
 
 
 def spread(engine: Engine, lengths: Array, weights: Array) -> Array:

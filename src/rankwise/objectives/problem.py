@@ -265,7 +265,7 @@ class EntrywiseGradient(LinearOperator):
         super().__init__(np.dtype(np.float64), problem.shape)
         self.problem, self.version, self.norm, self.inner = problem, problem.version, norm, inner
         self._no_shift = np.zeros(problem.shape[0])
-        self.n_jobs = problem.engine.n_jobs
+        self.each = problem.engine.each
 
     def _matvec(self, v: Array) -> Array:
         return self._engine().concatenate("product", self._stored(v))

@@ -61,7 +61,7 @@ class AltMin(Solver):
         weight = bisect(objective.along(U, V, -s))[0]
         root = np.sqrt(weight * s)
         objective.reset()
-        return State(*(np.asarray(side, objective.dtype) for side in (-U * root, V * root)))
+        return State((-U * root).astype(objective.dtype), (V * root).astype(objective.dtype))
 
     def accepts(self, objective: Problem, state: Any) -> bool:
         """Whether the factors are of the objective's shape."""

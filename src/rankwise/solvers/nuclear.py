@@ -147,8 +147,8 @@ class AISImpute(Solver):
         U, V = (np.column_stack((getattr(state.now, side), getattr(state.before, side))) for side in "UV")
         objective.move(theta, U, V)
         lipschitz = float(objective.lipschitz or 1.0)
-        point, n_jobs = objective.point, objective.engine.n_jobs
-        here = LowRank(theta, point.U, point.V, n_jobs)  # as stored: half the bytes, and where X really is
+        point, each = objective.point, objective.engine.each
+        here = LowRank(theta, point.U, point.V, each)  # as stored: half the bytes, and where X really is
         target = SparsePlusLowRank(-1.0 / lipschitz * objective.gradient(), here)
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
         kept = values > weight / lipschitz

@@ -53,30 +53,30 @@ class PatternPrior:
         if missing:  # new factors came before the offset
             at = self.weights.shape[1] - int(self.side.offset)
             self.weights = np.insert(self.weights, [at] * missing, 0.0, axis=1)
-        n_jobs, dtype, ridge = self.side.engine.n_jobs, self.side.means.dtype, self.ridge
-        rest, _ = blended((1, self.side.means), (-1, self.side.around), scale=self.lengths, n_jobs=n_jobs)
-        left, squared = blended((1, self._gather(rest)), (-ridge, self.weights), n_jobs=n_jobs)
+        each, dtype, ridge = self.side.engine.each, self.side.means.dtype, self.ridge
+        rest, _ = blended((1, self.side.means), (-1, self.side.around), scale=self.lengths, each=each)
+        left, squared = blended((1, self._gather(rest)), (-ridge, self.weights), each=each)
         direction, length = left, squared
         for k in range(n_iter):
             seen, found = self._seen(direction)
             step = _ratio(squared, found + ridge * length, dtype)
-            self.weights, _ = blended((1, self.weights), (step, direction), n_jobs=n_jobs)
-            self.side.around, _ = blended((1, self.side.around), (step, seen), n_jobs=n_jobs)
+            self.weights, _ = blended((1, self.weights), (step, direction), each=each)
+            self.side.around, _ = blended((1, self.side.around), (step, seen), each=each)
             if k + 1 < n_iter:
-                pulled = self._gather(blended((1, seen), scale=self.lengths, n_jobs=n_jobs)[0])
+                pulled = self._gather(blended((1, seen), scale=self.lengths, each=each)[0])
                 before = squared
-                left, squared = blended((1, left), (-step, pulled), (-ridge * step, direction), n_jobs=n_jobs)
+                left, squared = blended((1, left), (-step, pulled), (-ridge * step, direction), each=each)
                 turn = _ratio(squared, before, dtype)
-                direction, length = blended((1, left), (turn, direction), n_jobs=n_jobs)
+                direction, length = blended((1, left), (turn, direction), each=each)
 
     def squares(self) -> NDArray[np.float64]:
         """The weights' own penalty, for each component."""
-        return self.ridge * blended((1, self.weights), n_jobs=self.side.engine.n_jobs)[1]
+        return self.ridge * blended((1, self.weights), each=self.side.engine.each)[1]
 
     def _seen(self, weights: Array) -> tuple[Array, Array]:
         """What weights say of the rows, and the squares of that."""
         gathered = self.side.engine.concatenate("gather", weights)
-        return blended((1, gathered), scale=self.lengths, n_jobs=self.side.engine.n_jobs)
+        return blended((1, gathered), scale=self.lengths, each=self.side.engine.each)
 
     def _gather(self, rows: Array) -> Array:
         return self.other.engine.concatenate("gather", rows)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from ..objectives import Objective, Restriction
 
 Array = NDArray[Any]
 Valued = Callable[[Array], tuple[float, Array]]
 TRIES = 60
+MOST = 80  # evaluations to find where f is finite
 
 
 def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tuple[float, int]:
@@ -98,8 +99,8 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
     return best, n_evaluations
 
 
-def bisect(phi: Restriction, rounds: int = 40) -> tuple[float, int]:
-    """Minimiser over weight >= 0 of a convex restriction at shrink = 1, by the sign of its slope; to 1e-9 of itself."""
+def bisect(phi: Restriction) -> tuple[float, int]:
+    """Minimiser over weight >= 0 of a convex restriction at shrink = 1: where its slope is zero, to 1e-9 of itself."""
 
     def slope(weight: float) -> float:
         return float(phi(np.array([1.0, weight]))[1][1])
@@ -108,14 +109,17 @@ def bisect(phi: Restriction, rounds: int = 40) -> tuple[float, int]:
     if not first < 0:
         return 0.0, 1
 
-    def falls(weight: float) -> bool:
-        return slope(weight) < 1e-9 * first  # a slope by differences is never exactly zero
+    def rise(weight: float) -> float:
+        return slope(weight) - 1e-9 * first  # a slope by differences is never exactly zero
 
-    lo, hi, n_evaluations = 0.0, 1.0, 2
-    while falls(hi) and hi < 1e30:
-        lo, hi, n_evaluations = hi, 4 * hi, n_evaluations + 1
-    while hi - lo > 1e-9 * hi and n_evaluations < 2 * rounds:
+    lo, hi, at_hi, n_evaluations = 0.0, 1.0, rise(1.0), 2
+    while at_hi < 0 and hi < 1e30:
+        lo, hi, at_hi, n_evaluations = hi, 4 * hi, rise(4 * hi), n_evaluations + 1
+    while not np.isfinite(at_hi) and n_evaluations < MOST:  # f may be infinite there
         middle = 0.5 * (lo + hi)
-        lo, hi = (middle, hi) if falls(middle) else (lo, middle)
-        n_evaluations += 1
-    return lo, n_evaluations
+        found, n_evaluations = rise(middle), n_evaluations + 1
+        lo, hi, at_hi = (middle, hi, at_hi) if found < 0 else (lo, middle, found)
+    if not 0 <= at_hi < np.inf:
+        return lo, n_evaluations
+    weight, result = brentq(rise, lo, hi, xtol=1e-300, rtol=1e-9, full_output=True)
+    return float(weight), n_evaluations + int(result.function_calls)

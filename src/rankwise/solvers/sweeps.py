@@ -39,7 +39,7 @@ class Sweeps(Solver):
 
     offsets: str = "both"
     block: int | None = None
-    max_iter: int | None = 12
+    max_iter: int | None = 10
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
@@ -275,7 +275,7 @@ class BayesSweeps(Sweeps):
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=4).status.message)
-    Took 12 steps, to rank 4.
+    Took 10 steps, to rank 4.
     """
 
     uncertain: ClassVar[bool] = True
@@ -333,8 +333,8 @@ class BayesSweeps(Sweeps):
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
 
     def _learn_patterns(self, state: State) -> None:
-        """From the second sweep with factors on, look at what the pattern says of each side."""
-        if not self.pattern_prior or state.step < 2:
+        """Once there are factors, look at what the pattern says of each side."""
+        if not self.pattern_prior or not state.rows.rank:
             return
         if not state.patterns:
             state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]

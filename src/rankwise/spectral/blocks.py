@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .operators import as_operator, twice
-from .tall import inner, times
+from .tall import Each, by_turns, inner, times
 
 Array = NDArray[Any]
 
@@ -39,18 +39,18 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     [3. 1.]
     """
     operator = as_operator(operator)
-    k, n_jobs = min(start.shape[1], *operator.shape), getattr(operator, "n_jobs", 1)
+    k, each = min(start.shape[1], *operator.shape), getattr(operator, "each", by_turns)
     V = start[:, :k]
     for _ in range(n_iter):
-        V = orthonormal(twice(operator, V), 1, n_jobs)
-    V = orthonormal(V, 1, n_jobs)  # what the last pass has lost
+        V = orthonormal(twice(operator, V), 1, each)
+    V = orthonormal(V, 1, each)  # what the last pass has lost
     Z = operator.matmat(V)
-    U = orthonormal(Z, 2, n_jobs)
-    left, s, right = np.linalg.svd(inner(U, Z, n_jobs))
-    return times(U, left, n_jobs), s, times(V, right.T, n_jobs), (2 * n_iter + 1) * k
+    U = orthonormal(Z, 2, each)
+    left, s, right = np.linalg.svd(inner(U, Z, each))
+    return times(U, left, each), s, times(V, right.T, each), (2 * n_iter + 1) * k
 
 
-def orthonormal(A: Array, n_passes: int = 2, n_jobs: int = 1) -> Array:
+def orthonormal(A: Array, n_passes: int = 2, each: Each = by_turns) -> Array:
     """Orthonormal columns with the span of A's, as many as A has.
 
     By the inner products of the columns, twice since they hold only half the digits, or once where that will do;
@@ -58,10 +58,10 @@ def orthonormal(A: Array, n_passes: int = 2, n_jobs: int = 1) -> Array:
     """
     A = A / (float(np.abs(A).max(initial=0.0)) or 1.0)
     for _ in range(n_passes):
-        squares, vectors = np.linalg.eigh(inner(A, A, n_jobs))
+        squares, vectors = np.linalg.eigh(inner(A, A, each))
         if not squares[0] > 1e-12 * squares[-1]:
             return np.linalg.qr(A)[0]
-        A = times(A, vectors / np.sqrt(squares), n_jobs)
+        A = times(A, vectors / np.sqrt(squares), each)
     return A
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from .tall import inner, times
+from .tall import Each, by_turns, inner, times
 
 Vector = NDArray[Any]
 
@@ -23,9 +23,9 @@ class LowRank(LinearOperator):
     array([2.8, 0. ])
     """
 
-    def __init__(self, theta: Vector, U: Vector, V: Vector, n_jobs: int = 1) -> None:
+    def __init__(self, theta: Vector, U: Vector, V: Vector, each: Each = by_turns) -> None:
         super().__init__(np.dtype(np.float64), (U.shape[0], V.shape[0]))
-        self.theta, self.U, self.V, self.n_jobs = theta, U, V, n_jobs
+        self.theta, self.U, self.V, self.each = theta, U, V, each
 
     def _matvec(self, v: Vector) -> Vector:
         return self._product(self.U, self.V, v.ravel())
@@ -40,12 +40,12 @@ class LowRank(LinearOperator):
         return self._product(self.V, self.U, U)
 
     def _adjoint(self) -> "LowRank":
-        return LowRank(self.theta, self.V, self.U, self.n_jobs)
+        return LowRank(self.theta, self.V, self.U, self.each)
 
     def _product(self, left: Vector, right: Vector, v: Vector) -> Vector:
         """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
-        small = (self.theta * inner(right, v.astype(right.dtype, copy=False), self.n_jobs).T).T
-        return np.asarray(times(left, small.astype(left.dtype, copy=False), self.n_jobs), np.float64)
+        small = (self.theta * inner(right, v.astype(right.dtype, copy=False), self.each).T).T
+        return np.asarray(times(left, small.astype(left.dtype, copy=False), self.each), np.float64)
 
 
 class SparsePlusLowRank(LinearOperator):
@@ -63,7 +63,7 @@ class SparsePlusLowRank(LinearOperator):
 
     def __init__(self, sparse: Any, low_rank: LowRank) -> None:
         super().__init__(np.dtype(np.float64), low_rank.shape)
-        self.sparse, self.low_rank, self.n_jobs = as_operator(sparse), low_rank, low_rank.n_jobs
+        self.sparse, self.low_rank, self.each = as_operator(sparse), low_rank, low_rank.each
 
     def _matvec(self, v: Vector) -> Vector:
         return np.asarray(self.sparse.matvec(v.ravel()) + self.low_rank.matvec(v.ravel()))

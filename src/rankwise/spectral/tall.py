@@ -1,7 +1,6 @@
 """Products of tall matrices with small ones, and sums of them, by fixed blocks of rows: threads change no bit."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,21 +10,33 @@ from numpy.typing import NDArray
 from ..kernels.columns import Term, blend
 
 Array = NDArray[Any]
+Work = Callable[[slice], Array]
+Each = Callable[[Work, Sequence[slice]], list[Array]]  # what does a work for each of some blocks, in threads perhaps
 ROWS = 1 << 13  # of a block: large enough for BLAS, small enough that two threads have blocks to share
 
 
-def times(tall: Array, small: Array, n_jobs: int = 1) -> Array:
+def blocks_of(tall: Array) -> list[slice]:
+    """Where its rows are cut."""
+    return [slice(start, start + ROWS) for start in range(0, max(tall.shape[0], 1), ROWS)]
+
+
+def by_turns(work: Work, blocks: Sequence[slice]) -> list[Array]:
+    """One block after another."""
+    return [work(rows) for rows in blocks]
+
+
+def times(tall: Array, small: Array, each: Each = by_turns) -> Array:
     """``tall @ small``."""
-    pieces = _each(lambda rows: tall[rows] @ small, tall.shape[0], n_jobs)
+    pieces = each(lambda rows: tall[rows] @ small, blocks_of(tall))
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
-def inner(left: Array, right: Array, n_jobs: int = 1) -> Array:
+def inner(left: Array, right: Array, each: Each = by_turns) -> Array:
     """``left.T @ right``, for two tall matrices; blocks are added up in their order."""
-    return reduce(np.add, _each(lambda rows: left[rows].T @ right[rows], left.shape[0], n_jobs))
+    return reduce(np.add, each(lambda rows: left[rows].T @ right[rows], blocks_of(left)))
 
 
-def blended(*terms: tuple[Any, Array], scale: Array | None = None, n_jobs: int = 1) -> tuple[Array, Array]:
+def blended(*terms: tuple[Any, Array], scale: Array | None = None, each: Each = by_turns) -> tuple[Array, Array]:
     """``scale`` of every row times the sum of up to three matrices, and the sums of the squares of its columns.
 
     Each matrix comes with a factor, or one for each of its columns.
@@ -41,13 +52,4 @@ def blended(*terms: tuple[Any, Array], scale: Array | None = None, n_jobs: int =
         blend(scale[rows], *(term._replace(block=term.block[rows]) for term in given), found[rows], squares)
         return squares
 
-    return found, reduce(np.add, _each(some, n_rows, n_jobs))
-
-
-def _each(product: Callable[[slice], Array], n_rows: int, n_jobs: int) -> list[Array]:
-    """One product for every block of rows."""
-    blocks = [slice(start, start + ROWS) for start in range(0, max(n_rows, 1), ROWS)]
-    if n_jobs == 1 or len(blocks) == 1:
-        return [product(rows) for rows in blocks]
-    with ThreadPoolExecutor(min(n_jobs, len(blocks))) as pool:  # NumPy lets other threads run while it multiplies
-        return list(pool.map(product, blocks))
+    return found, reduce(np.add, each(some, blocks_of(found)))
