@@ -518,7 +518,8 @@ class TestCuts:
     def test_a_cut_is_the_first_row_that_begins_where_its_share_of_the_work_does_or_later(self, counts, n_cols):
         """One row later would be as good a cut; but cuts decide bits, and files of shards have theirs."""
         starts, n = row_starts(counts).astype(int), int(counts.sum())
-        n_shards = max(1, n // min(max(n // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols)))
+        n_shards = n // min(max(n // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
+        n_shards = max(1, n_shards // 4 * 4 if n_shards > 8 else n_shards // 2 * 2)
         work = starts + min(PER_ROW, n // counts.size) * np.arange(counts.size + 1)
         rows = [int(np.argmax(work >= k * int(work[-1]) // n_shards)) for k in range(1, n_shards)]
         firsts = {int(starts[row]): row for row in reversed(rows)}  # two cuts without an entry between them are one

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-SMALLEST, LARGEST, WANTED = 1 << 16, 1 << 22, 16
+SMALLEST, LARGEST, WANTED = 1 << 15, 1 << 22, 16
 PER_ROW = 8  # entries that cost as much as what is done once for a row
 
 
@@ -31,13 +31,18 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     """
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     size = min(max(n_observed // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
-    n_shards = max(1, n_observed // size)
+    n_shards = _even(n_observed // size)
     work = indptr + np.uint64(min(PER_ROW, n_observed // max(n_rows, 1))) * np.arange(n_rows + 1, dtype=np.uint64)
     wanted = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
     inner = np.searchsorted(work, wanted, side="left")
     begins, first = np.unique(indptr[inner], return_index=True)
     inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
+
+
+def _even(n: int) -> int:
+    """At most so many shards, but at least one: two or four threads are to have as many each."""
+    return n - n % 4 if n > 8 else max(1, n - n % 2)
 
 
 class Piece(NamedTuple):
