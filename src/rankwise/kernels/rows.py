@@ -7,7 +7,7 @@ import numpy as np
 from numba import float64, uint64
 
 from .expected import expected_at, majorised
-from .jit import jit, part
+from .jit import inner, jit, part
 from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, widen, zeros
 from .positive import solve_positive
 
@@ -63,7 +63,7 @@ class Work(NamedTuple):
     right: Any  # (width,)
 
 
-@jit
+@inner
 def workspace(given):
     """Scratch for rows like these."""
     kind, width = given.factors.dtype, given.factors.shape[1]
@@ -75,7 +75,7 @@ def workspace(given):
     )
 
 
-@jit
+@inner
 def hold(mean, variance, work):
     """Take the row whose predictions are looked at."""
     for a in range(mean.size):
@@ -83,7 +83,7 @@ def hold(mean, variance, work):
         work.square[a] = mean[a] * mean[a] + variance[a]
 
 
-@jit
+@inner
 def look(indices, given, lo, n, work):
     """Collect the factors of entries lo to lo + n, and predict there with the row that is held."""
     width = uint64(work.mean.size)
@@ -127,7 +127,7 @@ def parabolas(loss, targets, weights, lo, n, scale, work):
     return found
 
 
-@jit
+@inner
 def add_vectors(indices, given, lo, n, work):
     """Add ``pull f`` to the vector and ``bend v`` to the diagonal."""
     for a in range(uint64(0), uint64(work.mean.size), STRIDE):
@@ -139,7 +139,7 @@ def add_vectors(indices, given, lo, n, work):
         accumulate(work.diagonal, a, bent)
 
 
-@jit
+@inner
 def add_squares(n, work):
     """Add ``bend f f.T`` to the matrix's upper half, in blocks of eight by eight that stay in registers."""
     tile, scaled, matrix, width = work.tile, work.scaled, work.matrix, uint64(work.mean.size)
@@ -166,7 +166,7 @@ def add_squares(n, work):
             accumulate(matrix[a + _7], b, c7)
 
 
-@jit
+@inner
 def solve_few(n, d, work):
     """The solution for a row with few entries, those looked at, through a system with one unknown per entry.
 
@@ -202,7 +202,7 @@ def solve_few(n, d, work):
         accumulate(diagonal, a, product(squares, load(diagonal, a)))
 
 
-@jit
+@inner
 def dot(one, other):
     """Inner product of two vectors whose length is a multiple of eight."""
     sums = zeros(one)
@@ -211,7 +211,7 @@ def dot(one, other):
     return total(sums)
 
 
-@jit
+@inner
 def half_logs(variance):
     """Half the sum of the logarithms; four variances share one, as their product is far from under- and overflow."""
     total, product = 0.0, 1.0
@@ -223,7 +223,7 @@ def half_logs(variance):
     return 0.5 * (total + (math.log(product) if product > 0.0 else -np.inf))
 
 
-@jit
+@inner
 def penalty(mean, variance, around, precisions):
     """Half the expected squared distance from the prior's mean, in units of its spread."""
     total = 0.0
@@ -332,8 +332,8 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
             log = half_logs(variance) if learned else 0.0
             value = scale * after + count * penalty(mean, variance, around, prior.precisions) - log
             if value <= limit + slack * abs(limit):
-                old_mean[:] = mean
-                old_variance[:] = variance
+                for a in range(d):
+                    old_mean[a], old_variance[a] = mean[a], variance[a]
                 before = after
                 break
             share *= 0.5
@@ -343,7 +343,7 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
     return found, halvings, logs, bends
 
 
-@jit
+@inner
 def accept(mean, variance, learned, work):
     """Take the minimum that was found, unless the system was singular."""
     for a in range(mean.size):
