@@ -56,7 +56,7 @@ def test_float32_joins_a_float64_sum_without_losing_digits():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 40])
-def test_positive_systems_are_solved(n):
+def test_positive_systems_are_solved(n, monkeypatch):
     rng = np.random.default_rng(n)
     width = -(-n // 8) * 8
     half = rng.standard_normal((n, n + 2))
@@ -64,6 +64,9 @@ def test_positive_systems_are_solved(n):
     matrix, vector = np.zeros((width, width)), np.zeros(width)
     matrix[:n, :n], vector[:n] = np.triu(whole), right
     for solve in (positive.solve_positive, positive.solve_positive.py_func):
+        if solve is not positive.solve_positive:  # what only kernels call has no way in from Python
+            for name in ("factor", "subtract_outer"):
+                monkeypatch.setattr(positive, name, getattr(positive, name).py_func)
         A, x = matrix.copy(), vector.copy()
         solve(A, x, uint64(n), uint64(width))
         np.testing.assert_allclose(x[:n], np.linalg.solve(whole, right), rtol=1e-9 * np.linalg.cond(whole) ** 0.5)

@@ -30,4 +30,5 @@ def blend(scale, one, two, three, out, squares):
             x = s * (one.factors[k] * a[k] + two.factors[k] * b[k] + three.factors[k] * c[k])
             row[k] = x
             sums[k] += float64(x) * float64(x)
-    squares += sums
+    for k in range(width):
+        squares[k] += sums[k]

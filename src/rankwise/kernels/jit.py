@@ -12,7 +12,9 @@ import numba
 
 # Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
+# A wrapper for C is never called, and takes a fifth of the time that compiling takes.
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfunc_wrapper": True}
+INNER = OPTIONS | {"no_cpython_wrapper": True}  # for what only kernels call: unpacking its tuples takes long to compile
 INLINED = OPTIONS | {"forceinline": True}  # a call left in a loop stops the vectoriser, and counts its arrays' users
 
 
@@ -64,10 +66,19 @@ CACHE = _choose_cache()
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first use; keep the machine code in the private cache."""
+    return _cached(function, OPTIONS)
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """The same for a function that only kernels call; called from Python it would crash."""
+    return _cached(function, INNER)
+
+
+def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = CACHE or ""
     try:
-        return numba.njit(cache=CACHE is not None, **OPTIONS)(function)
+        return numba.njit(cache=CACHE is not None, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
 
@@ -79,7 +90,7 @@ def part(function: Callable[..., Any]) -> Any:
     that take a loss must not reach the cache: Numba tells types apart by name, and two programs may both have a first
     loss of their own.
     """
-    return numba.njit(cache=False, **INLINED)(function)
+    return numba.njit(cache=False, **INNER | INLINED)(function)
 
 
 def uncached(kernel: Any) -> Any:

@@ -6,13 +6,14 @@ the column's own best constant, and the column's loss is multiplied by its own w
 
 from typing import Any, NamedTuple
 
-from numba import uint64
+from numba import njit, uint64
 
 from . import expected, formulas, thresholds
 from .expected import expected_at, two_point_expected
 from .formulas import curvature_at, slope_at, value_at
-from .jit import part
+from .jit import OPTIONS
 
+_njit = njit(**OPTIONS)  # not cached, as no loss's parts are; called from Python too, where a formula is
 SQUARE, HUBER, ABSOLUTE, QUANTILE, HINGE, LOGISTIC, POISSON, ORDINAL, ORDINAL_HINGE, ODDS = range(10)
 
 
@@ -32,7 +33,7 @@ class MixedFormula(NamedTuple):
 def look_up(verb):
     """Apply `verb`, one of value_at, slope_at and curvature_at, to the loss of the code's column."""
 
-    @part
+    @_njit
     def of_column(p, x, code):
         j, o = p.columns[uint64(code)], p.values[uint64(code)]
         kind, x = p.kinds[j], x + p.shifts[j]
@@ -62,10 +63,10 @@ def look_up(verb):
 
 
 value_of, slope_of, curvature_of = look_up(value_at), look_up(slope_at), look_up(curvature_at)
-two_point = part(two_point_expected)
+two_point = _njit(two_point_expected)
 
 
-@part
+@_njit
 def expected_of(p, m, s, code):
     """The column's own parabola; an average over two points where it has none."""
     j, o = p.columns[uint64(code)], p.values[uint64(code)]

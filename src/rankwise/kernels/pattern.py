@@ -3,7 +3,7 @@
 import numpy as np
 from numba import float64, uint64
 
-from .jit import jit
+from .jit import inner, jit
 from .lanes import LANES, accumulate, add_times, load, store, times, widen, zeros
 
 STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
@@ -90,7 +90,8 @@ def gather(indptr, indices, block, rows):
                 total = add_times(total, 1.0, widen(load(block[indices[k]], c)))
             store(sums, c, total)
             c += STRIDE
-        rows[i] = sums
+        for c in range(width):  # a whole row at once would compile the words of an error, for 3 s
+            rows[i, c] = sums[c]
 
 
 @jit
@@ -133,7 +134,7 @@ def product_block(indptr, indices, values, V, rows):
         block_row(indices, values, V, indptr[i], indptr[i + uint64(1)], rows[i])
 
 
-@jit
+@inner
 def block_row(indices, values, V, lo, hi, out):
     """One row of ``G V``."""
     for c in range(uint64(0), uint64(out.size), STRIDE):
@@ -150,7 +151,7 @@ def transposed_block(indptr, indices, values, U, cols):
         scatter_row(indices, values, U[i], indptr[i], indptr[i + uint64(1)], cols)
 
 
-@jit
+@inner
 def scatter_row(indices, values, left, lo, hi, cols):
     """Add one row's part of ``G.T U``."""
     for c in range(uint64(0), uint64(left.size), STRIDE):

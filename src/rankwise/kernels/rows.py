@@ -7,7 +7,7 @@ import numpy as np
 from numba import float64, uint64
 
 from .expected import expected_at, majorised
-from .jit import jit, part
+from .jit import inner, jit, part
 from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, widen, zeros
 from .positive import solve_positive
 
@@ -66,7 +66,7 @@ class Work(NamedTuple):
     right: Any  # (width,)
 
 
-@jit
+@inner
 def workspace(given):
     """Scratch for rows like these."""
     kind, width = given.factors.dtype, given.factors.shape[1]
@@ -366,8 +366,8 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
             new_log = half_logs(variance) if learned else 0.0
             value = scale * after + count * penalty(mean, variance, around, precisions) - new_log
             if value <= limit + slack * abs(limit):
-                old_mean[:] = mean
-                old_variance[:] = variance
+                for a in range(d):
+                    old_mean[a], old_variance[a] = mean[a], variance[a]
                 before, log = after, new_log
                 break
             share *= 0.5
