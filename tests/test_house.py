@@ -1,5 +1,7 @@
 """What the front door promises: a light import, a true `__all__`, one version, a README that runs."""
 
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -44,6 +46,12 @@ def test_all_is_sorted_and_every_name_resolves():
     assert list(rankwise.__all__) == sorted(set(rankwise.__all__))
     missing = [name for name in rankwise.__all__ if not hasattr(rankwise, name)]
     assert not missing
+
+
+def test_public_modules_can_be_imported_by_their_names():
+    found = {name for name in rankwise.__all__ if inspect.ismodule(getattr(rankwise, name))}
+    assert found == set(rankwise._MODULES)
+    assert all(importlib.import_module(f"rankwise.{name}") is getattr(rankwise, name) for name in found)
 
 
 def test_the_version_is_the_same_everywhere():

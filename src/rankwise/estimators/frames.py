@@ -49,11 +49,6 @@ def is_frame(X: Any) -> str | None:
     return home if home in ("pandas", "polars") and hasattr(X, "columns") else None
 
 
-def names_of(X: Any) -> list[Any]:
-    """Names of the columns; their numbers for arrays."""
-    return list(X.columns) if is_frame(X) else list(range(X.shape[1]))
-
-
 def as_table(X: Any) -> Any:
     """A frame as it is; anything else as a checked two-dimensional array of numbers, booleans or objects."""
     if is_frame(X):
