@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -10,9 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers import ROOT, examples_of, write_ratings
 
 import rankwise
+from rankwise.cli import main
 
 README_EXAMPLES = examples_of("README.md")
 
@@ -69,3 +72,13 @@ def test_the_readme_has_an_example():
 def test_the_readme_example_runs(example, tmp_path):
     write_ratings(tmp_path)
     run(example, tmp_path)
+
+
+def test_the_readme_commands_run(tmp_path, monkeypatch):
+    write_ratings(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    commands, _ = examples_of("README.md", "sh")  # the second is for make
+    for line in commands.splitlines():
+        done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, done.output
+    assert {"films.rankwise", "films.html"} <= {path.name for path in tmp_path.iterdir()}
