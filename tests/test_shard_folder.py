@@ -338,6 +338,14 @@ def test_scratch_that_does_not_fit_gives_a_sentence(tmp_path):
         signal.signal(signal.SIGXFSZ, handler)
 
 
+def test_working_space_has_no_name_and_goes_with_the_process(tmp_path):
+    folder = rw.ShardFolder(written(tmp_path))
+    before = sorted(os.listdir(tmp_path / "f"))
+    problem = Problem(folder, "square", n_jobs=1)
+    problem.value()
+    assert sorted(os.listdir(tmp_path / "f")) == before
+
+
 def test_working_space_is_where_it_is_asked_for(tmp_path):
     folder = written(tmp_path)
     (tmp_path / "room").mkdir()
@@ -345,14 +353,6 @@ def test_working_space_is_where_it_is_asked_for(tmp_path):
     assert there.value() == Problem(rw.ShardFolder(folder), "square", n_jobs=1).value()
     with pytest.raises(rw.ShardFileError, match="nowhere"):
         Problem(rw.ShardFolder(folder, scratch=tmp_path / "nowhere"), "square", n_jobs=1).value()
-
-
-def test_working_space_has_no_name_and_goes_with_the_process(tmp_path):
-    folder = rw.ShardFolder(written(tmp_path))
-    before = sorted(os.listdir(tmp_path / "f"))
-    problem = Problem(folder, "square", n_jobs=1)
-    problem.value()
-    assert sorted(os.listdir(tmp_path / "f")) == before
 
 
 def test_labels_may_be_given_a_meaning_once_all_are_known(tmp_path):
