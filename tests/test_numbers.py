@@ -60,6 +60,13 @@ def test_scores_of_the_paper_s_methods_are_the_stored_ones():
     assert_shown(numbers(*(cells[4] for cells in shown)), [row["paper"] for row in expected])
 
 
+def test_errors_of_decoded_predictions_are_the_stored_ones():
+    rows = {row["data"]: row for row in stored("bench_decode")}
+    shown = {cells[0].lower().replace(" ", "-"): cells[1:] for cells in lines("docs/predictions.md")}
+    for data, row in rows.items():
+        assert_shown(numbers(*shown[data]), [row[f"{form}_MAE"] for form in ("link", "round", "median")])
+
+
 @pytest.mark.parametrize("table", ["table2", "table4"])
 def test_the_page_about_the_reproduction_has_the_tables_that_were_made(table):
     assert all(line in lines("docs/reproduction.md") for line in lines(f"docs/reproduction/{table}.md"))
