@@ -9,8 +9,6 @@ sys.path.insert(0, str(ROOT / "src"))  # so that a source tree that was not inst
 
 import rankwise  # noqa: E402
 
-sys.modules["rankwise.plots"] = rankwise.plots  # it is `rankwise.report.plots`, known to people by its short name
-
 project = "rankwise"
 author = "the rankwise developers"
 copyright = author

@@ -61,3 +61,15 @@ def make_observations(
     rows, cols = random_pattern(rng, shape, density)
     weight_of = rng.uniform(0.5, 2.0, rows.size) if weights else None
     return Observations.from_coo(rows, cols, targets_for(loss, rng, rows.size), shape, weights=weight_of)
+
+
+def outliers(
+    shape: tuple[int, int] = (30, 20), rank: int = 2, density: float = 0.7, seed: int = 0
+) -> tuple[np.ndarray, Observations]:
+    """A low-rank matrix, and entries of it of which a tenth is grossly wrong."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(shape[1], rank)).T
+    rows, cols = np.nonzero(rng.random(shape) < density)
+    wrong = rng.random(rows.size) < 0.1
+    targets = truth[rows, cols] + wrong * rng.choice([-1, 1], rows.size) * rng.uniform(5, 10, rows.size)
+    return truth, Observations.from_coo(rows, cols, targets, shape)

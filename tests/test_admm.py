@@ -5,7 +5,7 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
-from helpers import make_observations
+from helpers import make_observations, outliers
 from reference import Dense
 
 from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
@@ -38,16 +38,6 @@ def generic_solve(weights, share):
     program.solve(solver="SCS", eps=1e-9, max_iters=200_000)
     assert program.status == "optimal"
     return X.value, program.value, nuclear_weight
-
-
-def outliers(shape=(80, 80), rank=3, density=0.85, share=0.1, seed=0):
-    """A low-rank matrix, and entries of it of which a share is grossly wrong."""
-    rng = np.random.default_rng(seed)
-    truth = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(shape[1], rank)).T
-    rows, cols = np.nonzero(rng.random(shape) < density)
-    wrong = rng.random(rows.size) < share
-    targets = truth[rows, cols] + wrong * rng.choice([-1, 1], rows.size) * rng.uniform(5, 10, rows.size)
-    return truth, Observations.from_coo(rows, cols, targets, shape)
 
 
 @every_weighting
@@ -86,7 +76,7 @@ def test_the_weight_is_the_square_root_of_density_times_the_longer_side_unless_g
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_low_rank_matrix_is_recovered_from_a_tenth_of_gross_outliers(dtype, seed):
-    truth, observations = outliers(seed=seed)
+    truth, observations = outliers((80, 80), rank=3, density=0.85, seed=seed)
     result = solve(Problem(observations, Absolute(), dtype=dtype), "admm", tol=1e-8)
     assert np.linalg.norm(result.model.to_dense() - truth) <= 1e-3 * np.linalg.norm(truth)
     assert result.model.rank == 3

@@ -24,6 +24,7 @@ from hypothesis.extra import numpy as hnp
 import rankwise
 from rankwise import CheckpointError, Observations, Problem, Ridged, SettingError, solve
 from rankwise._digests import checksum
+from rankwise._locks import LOCKS
 from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.model.archive import DAMAGE, read_arrays, write_arrays
@@ -426,13 +427,28 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
     assert done.stderr.count("no checkpoint of step") == 1 and "file too large" in done.stderr
 
 
-@pytest.mark.skipif(checkpoint.fcntl is None, reason="this system has no locks")
+@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
     ask = "import sys; from rankwise.solvers.checkpoint import check_folder; check_folder(sys.argv[1], None, True)"
     seen = []
     fit("economic", checkpoint=tmp_path, max_iter=1, callback=lambda record: seen.append(child(ask, tmp_path)))
-    assert "CheckpointError: Another process is writing checkpoints to" in seen[0].stderr
+    assert "CheckpointError: Another fit is writing checkpoints to" in seen[0].stderr
     assert child(ask, tmp_path).returncode == 0
+
+
+@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
+def test_a_folder_that_another_fit_of_this_process_writes_to_is_refused(tmp_path):
+    tries = []
+
+    def second(record):
+        with pytest.raises(CheckpointError, match="Another fit is writing checkpoints to") as refused:
+            fit("economic", checkpoint=tmp_path, resume=True)
+        tries.append(refused)
+
+    whole = fit("economic")
+    found = fit("economic", checkpoint=tmp_path, every=1, callback=second)
+    assert len(tries) == len(whole.history) > 1 and digest(found) == digest(whole)  # also after it was asked once
+    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(whole)
 
 
 # Trees: what comes back is what went in, and nothing else can be made.

@@ -26,7 +26,7 @@ def invoke(*arguments):
 def demo(tmp_path_factory):
     """Folder and printed text of one run of the demo."""
     folder = tmp_path_factory.mktemp("demo") / "made" / "here"
-    done = invoke("demo", "--output", folder, "--seed", 1, "--jobs", 1)
+    done = invoke("demo", "--output", folder, "--seed", 1, "--threads", 1)
     assert done.exit_code == 0, done.output
     return folder, done.stdout
 
@@ -135,7 +135,7 @@ def test_without_matplotlib_everything_but_the_picture_works(tmp_path, monkeypat
     monkeypatch.setattr(_extras.importlib, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"rankwise\[plots\]"):
         rank_path([Panel("one", "score", {"a": [1.0]}, 1.0, 1)], tmp_path / "one.png")
-    done = invoke("demo", "--output", tmp_path, "--jobs", 1)
+    done = invoke("demo", "--output", tmp_path, "--threads", 1)
     assert done.exit_code == 0 and "rankwise[plots]" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["demo.rankwise"]
 

@@ -14,6 +14,7 @@ import pytest
 from publisher import packed, publishing
 
 from rankwise import RankwiseError, datasets
+from rankwise._locks import LOCKS
 from rankwise.datasets.download import part_of
 from rankwise.datasets.sources import SOURCES
 
@@ -251,6 +252,23 @@ def test_a_killed_download_goes_on_and_ends_with_the_right_bytes(tmp_path):
     assert done.returncode == 0, done.stderr
     assert target.read_bytes() == BODY and not part_of(target).exists()
     assert publisher.asked == [None, f"bytes={kept}-"]
+
+
+@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
+@pytest.mark.parametrize("left", [None, OTHER[:100_000]], ids=["none", "wrong"])
+def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path, left):
+    with publishing(BODY, pause=0.02) as publisher:
+        source = publisher.source()
+        if left is not None:
+            start_part(source, tmp_path / "data", left)
+        command = [sys.executable, "-c", FETCH, source.address, source.sha256]
+        both = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(2)]
+        said = [process.communicate(timeout=240)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert all(b"its checksum is right" in words or b"is there already, intact" in words for words in said)
+    path = source.target(tmp_path / "data")
+    assert path.read_bytes() == BODY and os.listdir(path.parent) == [path.name]
+    assert len(publisher.asked) == (2 if left == OTHER[:100_000] else 1)  # what was wrong is fetched anew
 
 
 @pytest.mark.parametrize("name", SOURCES)

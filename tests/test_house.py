@@ -1,6 +1,9 @@
 """What the front door promises: a light import, a true `__all__`, one version, a README that runs."""
 
+import importlib
+import inspect
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -8,9 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers import ROOT, examples_of, write_ratings
 
 import rankwise
+from rankwise.cli import main
 
 README_EXAMPLES = examples_of("README.md")
 
@@ -46,6 +51,12 @@ def test_all_is_sorted_and_every_name_resolves():
     assert not missing
 
 
+def test_public_modules_can_be_imported_by_their_names():
+    found = {name for name in rankwise.__all__ if inspect.ismodule(getattr(rankwise, name))}
+    assert found == set(rankwise._MODULES)
+    assert all(importlib.import_module(f"rankwise.{name}") is getattr(rankwise, name) for name in found)
+
+
 def test_the_version_is_the_same_everywhere():
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)
@@ -61,3 +72,13 @@ def test_the_readme_has_an_example():
 def test_the_readme_example_runs(example, tmp_path):
     write_ratings(tmp_path)
     run(example, tmp_path)
+
+
+def test_the_readme_commands_run(tmp_path, monkeypatch):
+    write_ratings(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    commands, _ = examples_of("README.md", "sh")  # the second is for make
+    for line in commands.splitlines():
+        done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, done.output
+    assert {"films.rankwise", "films.html"} <= {path.name for path in tmp_path.iterdir()}

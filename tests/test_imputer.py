@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
@@ -212,6 +213,12 @@ def test_threads_do_not_change_a_bit():
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
+def test_a_fit_ends_when_its_sweeps_change_little():
+    _, seen, _ = frames()
+    steps = [LowRankImputer(n_jobs=1, max_iter=6, tol=tol).fit(seen).n_iter_ for tol in (0.0, 0.5)]
+    assert steps[0] == 6 > steps[1]
+
+
 def test_a_column_with_one_value_is_filled_with_it():
     X = np.column_stack((np.arange(6.0), [5.0, 5, np.nan, 5, 5, np.nan]))
     np.testing.assert_array_equal(LowRankImputer(**QUICK).fit_transform(X)[:, 1], 5.0)
@@ -287,6 +294,15 @@ WRONG = {
 def test_tables_that_cannot_be_learned_get_one_sentence(columns, kinds, error, message):
     with pytest.raises(error, match=message):
         LowRankImputer(kinds, **QUICK).fit(pd.DataFrame(columns))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [(pa.table({"a": [1.0, 2.0]}), "A pyarrow Table"), (pl.LazyFrame({"a": [1.0, 2.0]}), "A polars LazyFrame")],
+)
+def test_frames_that_cannot_be_written_to_get_one_sentence(table, message):
+    with pytest.raises(rw.DataError, match=f"{message} cannot be filled; make it a data frame first"):
+        rw.LowRankImputer().fit(table)
 
 
 def test_it_must_be_fitted_first_and_with_a_sound_rank():

@@ -2,11 +2,16 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from contextlib import suppress
 
+import click
 import pytest
 from helpers import ROOT, examples_of
+
+from rankwise.cli import main
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 RUN_ELSEWHERE = {"new-data.md", "predictions.md", "tutorial.md"}  # by tests that also look at what comes out
@@ -66,6 +71,18 @@ def test_benchmarks_that_a_page_cites_exist(page):
 def test_every_page_is_in_the_table_of_contents():
     listed = set(re.findall(r"^(?:.* <)?([\w/-]+)>?$", "".join(examples_of("docs/index.md", r"\{toctree\}")), re.M))
     assert listed == {page.removesuffix(".md") for page in PAGES if page != "index.md"} | {"api/index"}
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{page}" for page in PAGES)])
+def test_commands_that_a_page_shows_are_understood(page):
+    shown = "".join(examples_of(page, "(?:sh|console)")).replace("\\\n", " ")
+    inline = re.findall(r"`(rankwise [a-z][^`]*)`", (ROOT / page).read_text(encoding="utf-8"))
+    for line in [*re.findall(r"^(?:\$ )?(rankwise .*)$", shown, re.M), *inline]:
+        command, words = main, shlex.split(line, comments=True)[1:]
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        with suppress(click.MissingParameter), command.make_context(line, words):  # text may leave out the files
+            pass
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_the_help_names_every_experiment():
 
 def test_search_leaves_no_stored_weight():
     for experiment in experiments.available().values():
-        for method in experiment.searched().methods:
+        for method in command.Choice(search=True).narrow(experiment).methods:
             for data in experiment.data:
                 assert method.settings_on(data.name).get("nuclear_weight", "search") == "search"
 

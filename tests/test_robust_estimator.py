@@ -37,6 +37,12 @@ def test_a_fit_is_the_solver_s_run_bit_for_bit(loss, ridge, dtype, observations)
     assert str(fit.status_) == str(run.status) == "Reached rank 5."
 
 
+@pytest.mark.parametrize(("limit", "reason"), [({"tol": 1e9}, "tol"), ({"time_limit": 1e-9}, "time")])
+def test_a_fit_stops_where_it_is_told_to(limit, reason, observations):
+    fit = RobustFactorization(rank=5, n_jobs=1, **limit).fit(observations)
+    assert fit.status_.reason.startswith(reason) and fit.n_iter_ < 5
+
+
 @pytest.mark.parametrize("loss", NONSMOOTH, ids=repr)
 @pytest.mark.parametrize(
     ("settings", "solver"),

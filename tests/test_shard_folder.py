@@ -346,6 +346,24 @@ def test_working_space_has_no_name_and_goes_with_the_process(tmp_path):
     assert sorted(os.listdir(tmp_path / "f")) == before
 
 
+def test_working_space_is_where_it_is_asked_for(tmp_path):
+    folder = written(tmp_path)
+    (tmp_path / "room").mkdir()
+    there = Problem(rw.ShardFolder(folder, scratch=tmp_path / "room"), "square", n_jobs=1)
+    assert there.value() == Problem(rw.ShardFolder(folder), "square", n_jobs=1).value()
+    with pytest.raises(rw.ShardFileError, match="nowhere"):
+        Problem(rw.ShardFolder(folder, scratch=tmp_path / "nowhere"), "square", n_jobs=1).value()
+
+
+def test_labels_may_be_given_a_meaning_once_all_are_known(tmp_path):
+    rows, cols, values = entries()
+    text = np.array([f"{number}" for number in rows]), np.array([f"{number}" for number in cols])
+    folder = write_shards(chunked(*text, values), tmp_path / "f", as_names=lambda names: names.astype(int))
+    wanted = Observations.from_labels(rows, cols, values)
+    assert_same_pieces(wanted, rw.ShardFolder(folder))
+    assert rw.ShardFolder(folder).row_labels.tolist() == wanted.row_labels.tolist()  # 9 comes before 10
+
+
 def test_a_folder_that_is_there_is_never_written_over(tmp_path):
     written(tmp_path)
     with pytest.raises(rw.ShardFileError, match="exists"):

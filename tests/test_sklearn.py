@@ -27,6 +27,7 @@ from rankwise import (
 )
 from rankwise.losses import Huber
 from rankwise.observations import as_pairs
+from rankwise.spectral import PowerMethod
 
 MATRICES = [MatrixCompletion(rank=3, max_iter=3), RobustFactorization(rank=3)]
 PAIRS = [PairRegressor(rank=3, max_iter=3), SignedLinkPredictor(rank=3, max_iter=3)]
@@ -86,6 +87,37 @@ def planted():
     U, V, a, b = rng.normal(size=(40, 2)), rng.normal(size=(30, 2)), rng.normal(size=40), rng.normal(size=30)
     values = (U @ V.T)[rows, cols] + a[rows] + b[cols] + 3 + 0.1 * rng.normal(size=rows.size)
     return np.column_stack((rows, cols)), values
+
+
+REGRESSIONS = [
+    {"refine": "economic", "offsets": "both", "shrinkage": 0.5, "oracle": PowerMethod(3), "random_state": 3},
+    {"refine": "factors", "ridge": 0.5, "count_power": 1.0, "block": 1, "max_iter": 3, "tol": 0.0},
+    {"pattern_prior": False, "max_iter": 3, "time_limit": 60.0, "dtype": "float64", "n_jobs": 1},
+    {"method": "glrl", "dtype": "float64"},
+]
+LINKS = [
+    {"refine": "factors", "ridge": 0.5, "max_iter": 3, "tol": 0.0, "n_jobs": 1},
+    {"refine": "economic", "offsets": "both", "random_state": 3, "dtype": "float64"},
+    {"pattern_prior": False, "max_iter": 3, "time_limit": 60.0},
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "settings"),
+    [
+        *((PairRegressor, "square", each) for each in REGRESSIONS),
+        *((SignedLinkPredictor, None, each) for each in LINKS),
+    ],
+)
+def test_settings_of_the_estimators_of_pairs_are_those_of_the_completion(planted, kind, loss, settings):
+    pairs, values = planted
+    values = values if loss else np.where(values > 3, 1.0, -1.0)
+    usual = ({"loss": loss} if loss else {}) | {"rank": 2}
+    fitted = kind(**usual | settings).fit(pairs, values).model_
+    wanted = MatrixCompletion(loss or "logistic", rank=2, **settings).fit(Observations.from_labels(*pairs.T, values))
+    assert all(getattr(fitted, part).tobytes() == getattr(wanted.model_, part).tobytes() for part in ("path", "U", "V"))
+    plain = kind(**usual).fit(pairs, values).model_
+    assert fitted.V.tobytes() != plain.V.tobytes()
 
 
 def test_a_regressor_of_pairs_is_the_completion_of_the_matrix_of_these_entries(planted):

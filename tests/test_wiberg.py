@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import make_observations
+from helpers import make_observations, outliers
 from reference import Dense
 from scipy.optimize import linprog
 
@@ -18,16 +18,6 @@ every_weighting = pytest.mark.parametrize("weights", [False, True], ids=["plain"
 def make_problem(weights=False, shape=(14, 10), density=0.7, dtype=np.float64, seed=0):
     observations = make_observations(Absolute(), np.random.default_rng(seed), shape, density, weights)
     return Problem(observations, Absolute(), dtype=dtype), Dense(observations, Absolute())
-
-
-def outliers(shape=(30, 20), rank=2, density=0.7, share=0.1, seed=0):
-    """A low-rank matrix, and entries of it of which a share is grossly wrong."""
-    rng = np.random.default_rng(seed)
-    truth = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(shape[1], rank)).T
-    rows, cols = np.nonzero(rng.random(shape) < density)
-    wrong = rng.random(rows.size) < share
-    targets = truth[rows, cols] + wrong * rng.choice([-1, 1], rows.size) * rng.uniform(5, 10, rows.size)
-    return truth, Observations.from_coo(rows, cols, targets, shape)
 
 
 def dense_program(design, targets, weights, radius):

@@ -30,14 +30,13 @@ _HOMES = {
     "SignedLinkPredictor": "estimators",
     "load": "model",
     "loss": "losses",
-    "plots": "report",
     "solve": "solvers",
     "write_shards": "observations",
 }
-_MODULES = ("dask", "datasets", "losses", "selection", "solvers", "spectral")
+_MODULES = ("dask", "datasets", "losses", "plots", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
-    from . import dask, datasets, losses, selection, solvers, spectral
+    from . import dask, datasets, losses, plots, selection, solvers, spectral
     from ._errors import (
         CheckpointError,
         ClusterError,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations, write_shards
-    from .report import plots
     from .solvers import solve
 
 

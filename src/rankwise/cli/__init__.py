@@ -116,9 +116,9 @@ def reproduce(what: str, output: Path, **given: Any) -> None:
     help="Folder for the model and the picture; made if it is not there.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, other data.")
-@click.option("--jobs", type=int, help="Threads; all usable cores by default. Results do not depend on it.")
-def demo(output: Path, seed: int, jobs: int | None) -> None:
+@options.threads
+def demo(output: Path, seed: int, threads: int | None) -> None:
     """Fit, score and draw on data made here, beside the truth behind them."""
     from .demo import run
 
-    run(output, seed, jobs)
+    run(output, seed, threads)

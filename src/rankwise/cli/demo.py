@@ -84,7 +84,7 @@ TASKS = (
 )
 
 
-def run(output: Path, seed: int, jobs: int | None) -> None:
+def run(output: Path, seed: int, threads: int | None) -> None:
     """Fit, score, save, draw and reload; write ``demo.rankwise`` and ``rank_path.png`` into `output`."""
     start, out = time.perf_counter(), console()
     _make_folder(output)
@@ -92,7 +92,7 @@ def run(output: Path, seed: int, jobs: int | None) -> None:
     outcomes = []
     for task in TASKS:
         with out.status(f"{task.name}: making data and fitting (the first run compiles) ..."):
-            outcomes.append(_learn(task, seed, jobs))
+            outcomes.append(_learn(task, seed, threads))
         _show(outcomes[-1], out)
     _reload(outcomes[0], output / "demo.rankwise", out)
     _picture(outcomes, output / "rank_path.png", out)
@@ -110,12 +110,12 @@ def _make_folder(output: Path) -> None:
         ) from None
 
 
-def _learn(task: Task, seed: int, jobs: int | None) -> Outcome:
+def _learn(task: Task, seed: int, threads: int | None) -> Outcome:
     planted = task.make(seed)
     train, held_out = selection.split_entries(planted.observations, 0.1, seed)
     results = {
         method: solve(
-            Problem(train, task.loss, n_jobs=jobs),
+            Problem(train, task.loss, n_jobs=threads),
             method,
             rank=task.rank,
             held_out=held_out,
@@ -124,7 +124,7 @@ def _learn(task: Task, seed: int, jobs: int | None) -> Outcome:
         )
         for method in task.methods
     }
-    default = MatrixCompletion(n_jobs=jobs, random_state=seed).fit(train)
+    default = MatrixCompletion(n_jobs=threads, random_state=seed).fit(train)
     predicted = default.model_.at(held_out.rows, held_out.cols)
     return Outcome(task, planted, held_out, results, task.score(held_out.targets, predicted) / task.unit)
 

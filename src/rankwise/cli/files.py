@@ -3,7 +3,6 @@
 import csv
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
+from .._files import replacing
 from ..datasets import Reading, Side, Table, read_table
 from ..losses import Loss
 from ..model import LowRankModel
@@ -139,21 +139,8 @@ def writing(path: Path | None) -> Iterator[Any]:
     if path is None or str(path) == "-":
         yield csv.writer(sys.stdout, lineterminator="\n")
         return
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            yield csv.writer(file, lineterminator="\n")
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with replacing(path, "w", encoding="utf-8", newline="") as file:
+        yield csv.writer(file, lineterminator="\n")
 
 
 def shown(numbers: Iterable[float]) -> list[str]:

@@ -86,7 +86,7 @@ def example(*commands: str) -> str:
     help="Share of the entries to hold out and score, such as 0.1, or a file of such entries.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all that is random.")
-@click.option("--threads", type=click.IntRange(min=1), help="All usable cores by default. Results do not depend on it.")
+@options.threads
 @click.option(
     "--memory-limit", metavar="SIZE", help="Of what shards from disk may take at a time, such as 1GB; for folders only."
 )

@@ -120,6 +120,9 @@ duplicates = click.option(
 reading_pairs = stacked(*pair_columns, *style)
 reading_scored = stacked(*pair_columns, value, *style)
 reading = stacked(*pair_columns, value, weight, *style, duplicates)
+threads = click.option(
+    "--threads", type=click.IntRange(min=1), help="All usable cores by default. Results do not depend on it."
+)
 rank = click.option("--rank", type=click.IntRange(min=0), help="Use this rank of the model instead of its own.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, for programs.")
 force = click.option("--force", is_flag=True, help="Write over a file that is there.")

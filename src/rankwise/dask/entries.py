@@ -16,6 +16,7 @@ from ..engines.dealing import deal
 from ..engines.over import check_largest
 from ..losses import Loss
 from ..observations import Observations, TargetFacts, cut_rows
+from ..observations.build import starts_of
 from ..observations.labels import as_labels
 from ..observations.shards import FirstLook, first_look, second_look
 from . import tasks
@@ -139,7 +140,7 @@ class ClusterEntries:
 
     def _turned_loads(self, counts: NDArray[np.int64]) -> list[Any]:
         """Tasks that make the shards of the transpose out of those that are there."""
-        indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
+        indptr = starts_of(counts)
         cuts = cut_rows(indptr, self.shape[0])
         splits = self.client.map(tasks.split_columns, self.loads, cuts=cuts)
         sizes = np.diff(indptr[cuts].astype(np.int64)).tolist()

@@ -13,7 +13,7 @@ from .._extras import require
 from ..engines import client_of
 from ..engines.cluster import collect
 from ..observations import cut_rows
-from ..observations.build import check_duplicates, refuse_huge, refuse_repeat, refuse_weightless
+from ..observations.build import check_duplicates, refuse_huge, refuse_repeat, refuse_weightless, starts_of
 from ..observations.frames import column_of, need_names
 from . import tasks
 from .entries import ClusterEntries, shuffled
@@ -120,10 +120,10 @@ def read_frame(
     if n == 0:
         raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
     refuse_huge(*shape, n)
-    cuts = cut_rows(_indptr(rows.counts), shape[1])
+    cuts = cut_rows(starts_of(rows.counts), shape[1])
     split = [delayed(_split)(part, names, *sides, cuts) for part in parts]
     splits = client.compute(split)
-    sizes = np.diff(_indptr(rows.counts)[cuts].astype(np.int64)).tolist()
+    sizes = np.diff(starts_of(rows.counts)[cuts].astype(np.int64)).tolist()
     groups = shuffled(client, splits, cuts, sizes, tasks.grouped, n_cols=shape[1], duplicates=duplicates)
     return ClusterEntries(client, _loads(client, groups, cuts, shape, labels), shape, labels)
 
@@ -138,7 +138,7 @@ def _loads(
         refuse_repeat(repeat[0], repeat[1], labels)
     if max(heaviest for *_, heaviest in found) == 0:
         refuse_weightless()
-    indptr = _indptr(np.concatenate([counts for counts, *_ in found]))
+    indptr = starts_of(np.concatenate([counts for counts, *_ in found]))
     wanted = cut_rows(indptr, shape[1])
     if np.array_equal(wanted, cuts):
         return list(client.map(tasks.piece_of, groups))
@@ -169,10 +169,6 @@ def _facts(found: Any) -> Any:
 
 def _split(part: Any, names: Names, rows: Counted, cols: Counted, cuts: Array) -> list[tasks.Block]:
     return tasks.split_partition(part, names, rows.labels, cols.labels, cuts)
-
-
-def _indptr(counts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
 
 
 def _use(name: Any, row: Any, col: Any, value: Any) -> str:

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..kernels import pattern
 from ..observations import Piece
-from ..observations.build import merge_repeats, rows_of, sort_entries
+from ..observations.build import merge_repeats, rows_of, sort_entries, starts_of
 from ..observations.frames import coded, column_of, numbers_of
+from ..observations.shards import joined, rows_between
 from .looks import SIDES, Names
 
 Array = NDArray[Any]
@@ -95,8 +96,7 @@ def _kept(indptr: Array, indices: Array, targets: Array, weights: Array) -> tupl
     """Entries of positive weight."""
     kept = weights > 0
     counts = np.bincount(rows_of(indptr)[kept], minlength=indptr.size - 1)
-    starts = np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
-    return starts, indices[kept], targets[kept], weights[kept]
+    return starts_of(counts), indices[kept], targets[kept], weights[kept]
 
 
 def summary(group: Group) -> tuple[NDArray[np.int64], tuple[int, int] | None, float]:
@@ -111,18 +111,7 @@ def piece_of(group: Group) -> Piece:
 
 def recut(groups: Sequence[Group], start: int, stop: int) -> Piece:
     """Rows `start` to `stop` out of groups that follow each other."""
-    parts = []
-    for piece in (group.piece for group in groups):
-        lo, hi = max(start, piece.start) - piece.start, min(stop, piece.stop) - piece.start
-        first, last = int(piece.indptr[lo]), int(piece.indptr[hi])
-        weights = None if piece.weights is None else piece.weights[first:last]
-        parts.append(
-            (np.diff(piece.indptr[lo : hi + 1]), piece.indices[first:last], piece.targets[first:last], weights)
-        )
-    counts, indices, targets = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    weights = None if parts[0][3] is None else np.concatenate([part[3] for part in parts])
-    indptr = np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
-    return Piece(start, groups[0].piece.n_cols, indptr, indices, targets, weights)
+    return joined([rows_between(group.piece, start, stop) for group in groups])
 
 
 def turned(blocks: Sequence[Block], start: int, stop: int, n_cols: int) -> Piece:

@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from .._errors import DataError, SettingError
+from .._locks import LOCKS, is_taken, release
 from .sources import VARIABLE, Source, find, folders, get
 
 Report = Callable[[int, int | None], None]
@@ -51,7 +52,7 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
 
     Bytes go to a file whose name ends in .part; a later call goes on from there if the server can. The file gets its
     name when its checksum is right. A part left by another version of the file, found out by the checksum, is dropped
-    and everything is fetched anew, once.
+    and everything is fetched anew, once. Where another call is at work on the same file, this one waits for it.
 
     Parameters
     ----------
@@ -75,20 +76,41 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     >>> path = rw.datasets.download(source, rw.datasets.folders()[0])  # doctest: +SKIP
     """
     target = source.target(folder)
-    part = part_of(target)
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-        resumed = part.is_file()
-        if not resumed or not source.matches(part):  # it does if the last call ended just before the renaming
-            _extend(source, target, report, timeout)
-        if resumed and not source.matches(part):
-            part.unlink()
-            _extend(source, target, report, timeout)
-        if not source.matches(part):
-            part.unlink()
-            raise DataError(_mismatch(source, target))
-        os.replace(part, target)
+        with _alone(target.parent):
+            if not (target.is_file() and source.matches(target)):  # it does if it was waited for
+                _complete(source, target, report, timeout)
     return target
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else downloads into `folder`."""
+    if not LOCKS:
+        yield
+        return
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        is_taken(place, wait=True)
+        yield
+    finally:
+        release(place)
+
+
+def _complete(source: Source, target: Path, report: Report, timeout: float) -> None:
+    """Bring the part of `target` to the published bytes, and give it its name."""
+    part = part_of(target)
+    resumed = part.is_file()
+    if not resumed or not source.matches(part):  # it does if the last call ended just before the renaming
+        _extend(source, target, report, timeout)
+    if resumed and not source.matches(part):
+        part.unlink()
+        _extend(source, target, report, timeout)
+    if not source.matches(part):
+        part.unlink()
+        raise DataError(_mismatch(source, target))
+    os.replace(part, target)
 
 
 def part_of(target: Path) -> Path:
@@ -104,7 +126,7 @@ def _extend(source: Source, target: Path, report: Report, timeout: float) -> Non
         response = _answer(source.address, n_bytes, timeout)
     goes_on = response.status == 206
     with response, part.open("r+b" if goes_on else "wb") as file:
-        n_bytes = file.seek(n_bytes if goes_on else 0)  # not appended: a second process may be at work on the same part
+        n_bytes = file.seek(n_bytes if goes_on else 0)
         total = None if response.length is None else n_bytes + response.length
         report(n_bytes, total)
         for chunk in _chunks(response, source, target):

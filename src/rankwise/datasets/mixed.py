@@ -14,6 +14,7 @@ from ..selection.splits import generator
 Array = NDArray[Any]
 KINDS = ("real", "boolean", "ordered", "category", "count")
 GRADES = ("E", "D", "C", "B", "A")  # of the ordered columns, lowest first
+STRENGTH = 2.0  # standard deviation of the scores
 COLOURS = ("blue", "green", "red", "white")  # of the category columns
 
 
@@ -55,23 +56,22 @@ def mixed_table(
     n_columns: int = 30,
     rank: int = 3,
     missing: float = 0.3,
-    strength: float = 2.0,
     random_state: int = 0,
 ) -> MixedTable:
     """A table of real, boolean, ordered, category and count columns, by turns, of a planted rank.
 
     Every row has `rank` hidden normal factors, and every column mixes them with weights of its own to a score of
-    standard deviation `strength`. Real columns are that score plus normal noise of standard deviation 1, in a unit of
+    standard deviation 2. Real columns are that score plus normal noise of standard deviation 1, in a unit of
     their own; the others are drawn from it by the logistic, proportional-odds and softmax models; counts are Poisson
     with a log-mean that spreads by a third of the score.
 
     Parameters
     ----------
-    n_rows, n_columns, rank : int
+    n_rows : int, default=200
+    n_columns : int, default=30
+    rank : int, default=3
     missing : float, default=0.3
         Share of the cells that is hidden, completely at random.
-    strength : float, default=2
-        How much the factors say about a column.
     random_state : int, default=0
 
     Examples
@@ -95,7 +95,7 @@ def mixed_table(
         kind = KINDS[j % len(KINDS)]
         name = f"{kind}_{j // len(KINDS)}"
         kinds[name] = kind
-        columns[name], truth[name] = _DRAW[kind](_Scores(factors, strength, rng), rng)
+        columns[name], truth[name] = _DRAW[kind](_Scores(factors, rng), rng)
     hidden = rng.random((n_rows, n_columns)) < missing
     about = f"a table of {n_rows} rows and {n_columns} columns of five kinds, rank {rank}, {missing:.0%} hidden"
     return MixedTable(columns, kinds, hidden, truth, about)
@@ -106,12 +106,11 @@ class _Scores:
     """Draws scores of a column: a random mixture of the factors."""
 
     factors: Array
-    strength: float
     rng: Generator
 
     def __call__(self) -> Array:
         weights = self.rng.standard_normal(self.factors.shape[1])
-        return np.asarray(self.factors @ weights * (self.strength / np.linalg.norm(weights)))
+        return np.asarray(self.factors @ weights * (STRENGTH / np.linalg.norm(weights)))
 
 
 def _real(scores: _Scores, rng: Generator) -> tuple[Array, Array]:

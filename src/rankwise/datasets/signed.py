@@ -11,6 +11,7 @@ from .text import AnyPath, Layout, read_entries
 
 Array = NDArray[Any]
 SNAP = Layout("\t", (0, 1, 2), "#", "`from<TAB>to<TAB>sign` with a sign of -1 or 1", lambda signs: np.abs(signs) == 1)
+LEAST = 2  # entries that a row or a column of the paper's cut has
 
 
 def read_signed_network(path: AnyPath) -> tuple[Array, Array, Array]:
@@ -39,17 +40,16 @@ def read_signed_network(path: AnyPath) -> tuple[Array, Array, Array]:
     return read_entries(path, SNAP)
 
 
-def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike, least: int = 2) -> Observations:
+def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike) -> Observations:
     """The paper's cut of a signed network (Section 5.1): rows and columns with few entries are left out.
 
-    Rows with fewer than `least` entries go first, then columns with fewer than `least` of the entries that are left;
-    one pass each. A row emptied by the second pass still counts as a row. Self loops stay.
+    Rows with fewer than two entries go first, then columns with fewer than two of the entries that are left; one pass
+    each. A row emptied by the second pass still counts as a row. Self loops stay.
 
     Parameters
     ----------
     rows, cols : array-like of int, shape (n_edges,)
     values : array-like of float, shape (n_edges,)
-    least : int, default=2
 
     Returns
     -------
@@ -69,16 +69,16 @@ def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike, least: int
     row_of, col_of, value_of = (np.asarray(given) for given in (rows, cols, values))
     if not row_of.shape == col_of.shape == value_of.shape or row_of.ndim != 1:
         raise DataError(f"Edges need one row, column and value each, got {row_of.shape, col_of.shape, value_of.shape}.")
-    row_labels, row_of, kept = _frequent(row_of, least)
+    row_labels, row_of, kept = _frequent(row_of)
     col_of, value_of = col_of[kept], value_of[kept]
-    col_labels, col_of, kept = _frequent(col_of, least)
+    col_labels, col_of, kept = _frequent(col_of)
     shape, labels = (row_labels.size, col_labels.size), (row_labels, col_labels)
     return Observations.from_coo(row_of[kept], col_of, value_of[kept], shape, labels=labels)
 
 
-def _frequent(nodes: Array, least: int) -> tuple[Array, Array, Array]:
-    """Nodes that occur at least `least` times, the number of each occurrence among them, and which occurrences stay."""
+def _frequent(nodes: Array) -> tuple[Array, Array, Array]:
+    """Nodes that occur at least twice, the number of each occurrence among them, and which occurrences stay."""
     labels, place, counts = np.unique(nodes, return_inverse=True, return_counts=True)
-    frequent = counts >= least
+    frequent = counts >= LEAST
     kept = frequent[place]
     return labels[frequent], (np.cumsum(frequent) - 1)[place[kept]], kept

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from .._errors import DataError
+from ..observations.frames import kind_of
 
 Array = NDArray[Any]
 
@@ -43,20 +44,14 @@ class Cells:
         return self.values[~self.missing]
 
 
-def is_frame(X: Any) -> str | None:
-    """Return "pandas" or "polars" for their data frames, else None."""
-    home = type(X).__module__.partition(".")[0]
-    return home if home in ("pandas", "polars") and hasattr(X, "columns") else None
-
-
-def names_of(X: Any) -> list[Any]:
-    """Names of the columns; their numbers for arrays."""
-    return list(X.columns) if is_frame(X) else list(range(X.shape[1]))
-
-
 def as_table(X: Any) -> Any:
     """A frame as it is; anything else as a checked two-dimensional array of numbers, booleans or objects."""
-    if is_frame(X):
+    if kind_of(X) is not None:
+        if kind_of(X) == "pyarrow" or not hasattr(X, "shape"):  # the second: polars's lazy frames
+            raise DataError(
+                f"A {kind_of(X)} {type(X).__name__} cannot be filled; make it a data frame first, as `to_pandas()` or "
+                "`collect()` does."
+            )
         if 0 in X.shape:
             raise DataError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): nothing to learn.")
         return X
@@ -80,7 +75,7 @@ def _numbers_or_objects(X: Array) -> Array:
 
 def read(X: Any) -> list[Cells]:
     """All columns of a table from `as_table`."""
-    frame = is_frame(X)
+    frame = kind_of(X)
     if frame == "pandas":
         return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
     if frame == "polars":
@@ -162,7 +157,7 @@ def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[in
 
     A fill holds a value for every row; those at observed cells are not used.
     """
-    frame = is_frame(X)
+    frame = kind_of(X)
     if frame == "pandas":
         found = X.iloc[:, keep].copy()
         for place, j in enumerate(keep):

@@ -27,7 +27,8 @@ class RobustFactorization(MatrixEstimator):
     rank : int or "auto", default=10
         Largest rank; counts every rank-one term. "auto" chooses it on held-out entries, see `path_`.
     offsets : {"none", "global", "rows", "columns", "both"}, default="none"
-        What is added to every prediction; fitted first, then left alone.
+        What is added to every prediction; fitted first, then left alone. Where that puts most entries at the corner of
+        a nonsmooth loss (columns that are mostly one value), the pursuit hardly moves: see docs/robust.md.
     ridge : float, default=0
         Adds ``ridge / 2 * ||X||_F**2``.
     step : {"best", "paper"}, default="best"

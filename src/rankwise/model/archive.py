@@ -6,7 +6,6 @@ Models and checkpoints are such files. NumPy and any zip tool open them.
 import math
 import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from contextlib import suppress
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from .._files import replacing
 from .seal import seal
 
 # All that reading a damaged or foreign zip of arrays has been seen to raise; NumPy's headers are Python expressions.
@@ -32,18 +32,11 @@ LONGEST = 1 << 24  # an array without a byte may still say that it has so many r
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     """Write a file that is there, complete and on the disk, when this returns; if it fails, nothing has changed."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            seal(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path, "w+b") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        seal(file)
+        file.flush()
+        os.fsync(file.fileno())
     sync_folder(path.parent)
 
 
@@ -99,9 +92,3 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo, size: int) -> None:
         raise ValueError(f"{member.filename} has the shape {shape}")
     if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
         raise ValueError(f"{member.filename} is not as long as its shape says")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -123,6 +123,11 @@ def refuse_weightless() -> None:
     raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
 
 
+def starts_of(counts: NDArray[Any]) -> NDArray[np.uint64]:
+    """Where each row starts, and the last one ends, out of the number of entries in each."""
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
+
+
 def rows_of(indptr: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Row number of every entry."""
     starts = indptr.astype(np.int64)

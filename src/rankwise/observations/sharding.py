@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import SettingError, ShardFileError
-from .build import DUPLICATES, merge_repeats, sort_entries
+from .build import DUPLICATES, merge_repeats, sort_entries, starts_of
 from .shard_files import map_shard, write_shard
-from .shards import Piece, cut_rows
+from .shards import Piece, cut_rows, joined, rows_between
 from .spool import Spool
 
 Array = NDArray[Any]
@@ -53,7 +53,8 @@ def write_shards(
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with a pair that comes more than once.
     as_names : callable, optional
-        What to make of the labels once all are known.
+        What the labels mean, such as whole numbers that came as text: takes the different ones of a side, and returns
+        their names, one for one.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def write_shards(
             for chunk in chunks:
                 spool.add(*chunk)
             spool.finish(as_names)
-            cuts = cut_rows(_starts(spool.row_counts()), spool.shape[1])
+            cuts = cut_rows(starts_of(spool.row_counts()), spool.shape[1])
             _heap(spool.records(), cuts, room)
         finally:
             spool.close()
@@ -112,10 +113,6 @@ def _appearing(target: Path) -> Iterator[Path]:
     finally:
         if room is not None:
             shutil.rmtree(room, ignore_errors=True)
-
-
-def _starts(counts: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
 
 
 def _heap(chunks: Iterable[Array], cuts: NDArray[np.int64], room: Path) -> None:
@@ -155,28 +152,11 @@ def _cut_again(pieces: Iterable[Piece], room: Path) -> Iterator[Piece]:
         counts.append(np.diff(piece.indptr.astype(np.int64)))
         n_cols = piece.n_cols
     bounds = np.cumsum([0, *(part.size for part in counts)])
-    for start, stop in pairwise(cut_rows(_starts(np.concatenate(counts)), n_cols).tolist()):
+    for start, stop in pairwise(cut_rows(starts_of(np.concatenate(counts)), n_cols).tolist()):
         first, last = np.searchsorted(bounds, start, side="right") - 1, np.searchsorted(bounds, stop)
-        yield _joined([_rows_of(map_shard(path, check=False), start, stop) for path in paths[first:last]])
+        yield joined([rows_between(map_shard(path, check=False), start, stop) for path in paths[first:last]])
     for path in paths:
         path.unlink()
-
-
-def _rows_of(piece: Piece, start: int, stop: int) -> Piece:
-    """The rows of a piece that lie between two."""
-    start, stop = max(start, piece.start), min(stop, piece.stop)
-    indptr = piece.indptr[start - piece.start : stop - piece.start + 1]
-    mine = slice(int(indptr[0]), int(indptr[-1]))
-    weights = None if piece.weights is None else piece.weights[mine]
-    return Piece(start, piece.n_cols, indptr - indptr[0], piece.indices[mine], piece.targets[mine], weights)
-
-
-def _joined(pieces: list[Piece]) -> Piece:
-    """Pieces that follow each other, as one."""
-    counts = np.concatenate([np.diff(piece.indptr.astype(np.int64)) for piece in pieces])
-    indices, targets = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("indices", "targets"))
-    weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
-    return Piece(pieces[0].start, pieces[0].n_cols, _starts(counts), indices, targets, weights)
 
 
 def _as_single(piece: Piece) -> Piece:

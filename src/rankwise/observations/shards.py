@@ -1,11 +1,13 @@
 """Where a matrix is cut into row shards: by the data alone, never by threads or workers."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .build import starts_of
 
 SMALLEST, LARGEST, WANTED = 1 << 15, 1 << 22, 16
 PER_ROW = 8  # entries that cost as much as what is done once for a row
@@ -59,6 +61,23 @@ class Piece(NamedTuple):
     def stop(self) -> int:
         """One past the last row."""
         return self.start + self.indptr.size - 1
+
+
+def rows_between(piece: Piece, start: int, stop: int) -> Piece:
+    """The rows of a piece that lie between two."""
+    start, stop = max(start, piece.start), min(stop, piece.stop)
+    indptr = piece.indptr[start - piece.start : stop - piece.start + 1]
+    mine = slice(int(indptr[0]), int(indptr[-1]))
+    weights = None if piece.weights is None else piece.weights[mine]
+    return Piece(start, piece.n_cols, indptr - indptr[0], piece.indices[mine], piece.targets[mine], weights)
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Pieces that follow each other, as one."""
+    counts = np.concatenate([np.diff(piece.indptr.astype(np.int64)) for piece in pieces])
+    indices, targets = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("indices", "targets"))
+    weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
+    return Piece(pieces[0].start, pieces[0].n_cols, starts_of(counts), indices, targets, weights)
 
 
 class TargetFacts(NamedTuple):

@@ -1,6 +1,5 @@
 """Pictures, tables and a page of what was learned."""
 
-from . import plots
 from .curves import draw_figures
 from .page import write_report
 from .pictures import Panel, TimePanel, rank_path, time_curves
@@ -15,7 +14,6 @@ __all__ = [
     "draw_figures",
     "footnotes",
     "markdown",
-    "plots",
     "rank_path",
     "remarks",
     "time_curves",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SettingError
+from .._files import replacing
 from ..model import LowRankModel
 from .contents import contents_of
-from .files import replacing
 from .held_out import match
 from .plots import model_of
 
@@ -56,8 +56,8 @@ def write_report(
         raise SettingError(f"There is no folder {target.parent} to write the report in; make it first.")
     held = None if held_out is None else match(model, held_out)
     text = page(contents_of(model, held, _commands(model, command), labels=labels))
-    with replacing(target) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    with replacing(target, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def page(contents: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._errors import SettingError
 from .._extras import require
-from .files import replacing
+from .._files import replacing
 
 # Okabe and Ito's colours, which stay apart for most colour-blind readers; markers tell lines apart without colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
@@ -165,5 +165,5 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def _write(figure: Any, path: Path) -> None:
     kind = path.suffix[1:] or "png"
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=kind, metadata={"Date": None} if kind == "svg" else None)
+    with replacing(path, "wb") as file:
+        figure.savefig(file, format=kind, metadata={"Date": None} if kind == "svg" else None)

@@ -1,4 +1,4 @@
-"""`rankwise.plots`: pictures of a fitted model, each on one matplotlib Axes, which it returns.
+"""Pictures of a fitted model, each on one matplotlib Axes, which it returns; public as `rankwise.plots`.
 
 Every function takes an estimator or a `LowRankModel`, and `ax`, the Axes to draw on; without it a new figure is made.
 """
@@ -16,8 +16,6 @@ from .held_out import bins_of, kind_of, match, reliability_of, residual_words, r
 from .pictures import COLOURS, axes_or_new, line_style, tidy, whole_ranks
 
 AXES = ("rows", "columns")
-
-__all__ = ["calibration", "convergence", "factor_map", "rank_path", "residuals", "spectrum"]
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:

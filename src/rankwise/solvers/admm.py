@@ -53,6 +53,8 @@ class ADMM(Solver):
         0.3 % above the minimum, at 1.01 below 0.05 %, in three times the steps.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+    max_iter : int, default=1000
+        Steps to take at most unless `solve` is told otherwise.
 
     Examples
     --------

@@ -1,6 +1,5 @@
 """Checkpoints: a fit that is killed at any moment goes on from the last one, to the same bits."""
 
-import errno
 import json
 import logging
 import os
@@ -9,12 +8,13 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from .._checks import is_whole
 from .._errors import CheckpointError, SettingError
+from .._locks import is_taken, release
 from .._version import __version__
 from ..engines import Offsets
 from ..model.archive import DAMAGE, read_arrays, write_arrays
@@ -28,11 +28,6 @@ from .history import Record
 from .pattern_prior import PatternPrior
 from .run import Kept, Run
 from .trees import Packer, UnknownPart, Unpacker
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, two fits in one folder are not told apart
-    fcntl = None  # type: ignore[assignment]
 
 log = logging.getLogger("rankwise")
 FORMAT, VERSION = "rankwise-checkpoint", 1
@@ -79,21 +74,21 @@ class Checkpoints:
         self._written, self._took, self._failed = 0.0, 0.0, False
         self._lock = self._opened()
 
-    def _opened(self) -> BinaryIO | None:
-        """Make the folder and claim it for this process."""
+    def _opened(self) -> int | None:
+        """Make the folder and claim it for this fit."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             found = self._files()
-            lock = open(self.folder / "lock", "ab")  # noqa: SIM115
+            lock = os.open(self.folder / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError as error:
             raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
-        if _is_taken(lock):
-            lock.close()
+        if is_taken(lock):
+            os.close(lock)
             raise CheckpointError(
-                f"Another process is writing checkpoints to {self.folder}; wait for it, or give another folder."
+                f"Another fit is writing checkpoints to {self.folder}; wait for it, or give another folder."
             )
         if found and not self.resume:
-            lock.close()
+            release(lock)
             raise CheckpointError(
                 f"{self.folder} holds checkpoints of an earlier fit, up to step {_step(found[0])}: go on with "
                 "`resume=True`, give another folder, or delete them."
@@ -101,9 +96,9 @@ class Checkpoints:
         return lock
 
     def close(self) -> None:
-        """Let another process have the folder."""
+        """Let another fit have the folder."""
         if self._lock is not None:
-            self._lock.close()
+            release(self._lock)
             self._lock = None
 
     def is_of(self, objective: Any, solver: Any, **settings: Any) -> None:
@@ -254,16 +249,6 @@ def check_folder(folder: Any, every: int | None, resume: bool) -> None:
     checkpoints = opened(folder, every, resume)
     if checkpoints is not None:
         checkpoints.close()
-
-
-def _is_taken(lock: BinaryIO) -> bool:
-    """Whether another process holds the lock, which is else held until the file is closed or the process ends."""
-    if fcntl is not None:
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # some file systems have no locks
-            return error.errno in (errno.EACCES, errno.EAGAIN)
-    return False
 
 
 def _inside(objective: Any) -> Any:

@@ -61,6 +61,8 @@ class Wiberg(Solver):
         would take more than an hour are refused.
     memory_limit : int, optional
         Bytes that may be used; by default what the system has available.
+    max_iter : int, default=100
+        Steps to take at most unless `solve` is told otherwise.
 
     Examples
     --------

@@ -1,0 +1,72 @@
+"""Numbers on our pages are those that the stored results have, to the digits that are shown."""
+
+import json
+import re
+
+import pytest
+from helpers import ROOT
+
+METRICS = {"movielens": ("rmse", "mae"), "epinions": ("accuracy_%", "auc"), "slashdot": ("accuracy_%", "auc")}
+
+
+def stored(benchmark):
+    return json.loads((ROOT / f"benchmarks/results/{benchmark}.json").read_text(encoding="utf-8"))["rows"]
+
+
+def lines(page):
+    """The lines of a page's tables, cell by cell."""
+    found = (line for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found]
+
+
+def numbers(*cells):
+    return re.findall(r"\d+\.\d+", " ".join(cells))
+
+
+def assert_shown(shown, expected):
+    """Each number shown is the stored one, which may itself be rounded, to the digits that it has."""
+    assert len(shown) == len(expected) > 0
+    for text, value in zip(shown, expected, strict=True):
+        assert abs(float(text) - value) < 0.51 * 10.0 ** -len(text.partition(".")[2]), (text, value)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
+def test_scores_beside_other_libraries_are_the_stored_ones(page):
+    rows = {(row["data"], row["method"]): row for row in stored("bench_accuracy")}
+    shown = {}
+    for first, *cells in lines(page):
+        data = first.partition(",")[0].lower().replace(" ", "-")
+        if (data, "libmf") in rows and len(numbers(*cells[1:4])) == 6:
+            shown[data] = numbers(*cells[1:4])
+    assert set(shown) == {data for data, _ in rows}
+    for data, found in shown.items():
+        metrics = METRICS[data.partition("-")[0]]
+        told = [rows[data, method][metric] for method in ("rankwise", "libmf", "cmfrec") for metric in metrics]
+        assert_shown(found, [float(words.partition(" ")[0]) for words in told])
+
+
+def test_scores_of_the_paper_s_methods_are_the_stored_ones():
+    signed = {(row["data"], row["method"]): row for row in stored("bench_signed")}
+    methods = ("eglrl", "glrl", "glrl-none")
+    expected = [signed[data, method] for data in ("epinions", "slashdot") for method in methods]
+    shown = [cells for cells in lines("README.md") if cells[2:3] == ["40"]]
+    assert_shown(numbers(*(cells[3] for cells in shown)), [row["accuracy_%"] for row in expected])
+    assert_shown(numbers(*(cells[4] for cells in shown)), [row["paper_%"] for row in expected])
+    nonsmooth = {(row["data"], row["step"], row["max_inner_rank"]): row for row in stored("bench_nonsmooth")}
+    ways = (("best x 0.7", 2), ("paper, c2 = 0.05", "none"))
+    expected = [nonsmooth[f"movielens-{size}", *way] for size in ("100k", "1m") for way in ways]
+    shown = [cells for cells in lines("README.md") if cells[2:3] == ["10"]]
+    assert_shown(numbers(*(cells[3] for cells in shown)), [row["MAE"] for row in expected])
+    assert_shown(numbers(*(cells[4] for cells in shown)), [row["paper"] for row in expected])
+
+
+def test_errors_of_decoded_predictions_are_the_stored_ones():
+    rows = {row["data"]: row for row in stored("bench_decode")}
+    shown = {cells[0].lower().replace(" ", "-"): cells[1:] for cells in lines("docs/predictions.md")}
+    for data, row in rows.items():
+        assert_shown(numbers(*shown[data]), [row[f"{form}_MAE"] for form in ("link", "round", "median")])
+
+
+@pytest.mark.parametrize("table", ["table2", "table4"])
+def test_the_page_about_the_reproduction_has_the_tables_that_were_made(table):
+    assert all(line in lines("docs/reproduction.md") for line in lines(f"docs/reproduction/{table}.md"))
