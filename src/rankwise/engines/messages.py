@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.rows import Prior
+from ..kernels.rows import Given, Prior
 from .base import Answers
 from .fold import Part
 from .offsets import Offsets
+from .shard import wide
 
 Array = NDArray[Any]
 Verb = tuple[str, tuple[Any, ...]]
-Change = Callable[[Array], Any]
+Change = Callable[[Any], Any]  # of an array, or of `Zeros`
 
 BY_ROW = {  # places of the arguments that have a line for every row of the matrix
     "aim": (0,),
@@ -80,28 +81,33 @@ class Reply:
         return sum(piece.nbytes for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
 
 
+def ready(verbs: Sequence[Verb]) -> list[Verb]:
+    """Verbs as all workers are told them, but for what has a line for every row."""
+    return [(verb, _changed(verb, _narrow(args), lambda array: array, _sent)) for verb, args in verbs]
+
+
 def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
-    """Verbs as one worker is told them; `take` cuts an array that has a line per row down to the worker's rows."""
-    return Told(join, [(verb, each_array(_of_rows(verb, args, take), _sent)) for verb, args in verbs])
+    """Verbs that are `ready` as one worker is told them; `take` cuts an array with a line per row to the worker's."""
+    return Told(join, [(verb, _changed(verb, args, lambda a: _sent(take(a)), lambda a: a)) for verb, args in verbs])
 
 
 def heard(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments as the kernels know them: kernels are compiled for arrays that can be written to."""
-    found: tuple[Any, ...] = each_array(args, own)
-    return found
+    """Arguments as the kernels know them: they are compiled for arrays that can be written to, of whole lanes."""
+    found = each_array(args, own)
+    return tuple(wide(arg) if isinstance(arg, Given) else arg for arg in found)
 
 
-def own(array: Array) -> Array:
+def own(array: Array | Zeros) -> Array:
     """The array itself, or a copy if it lies in a message's bytes and cannot be written to or is not aligned."""
+    if isinstance(array, Zeros):
+        return np.zeros(array.shape, array.dtype)
     return array if array.flags.writeable and array.flags.aligned else array.copy()
 
 
 def each_array(value: Any, change: Change) -> Any:
     """The same value with every array in it changed."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | Zeros):
         return change(value)
-    if isinstance(value, Zeros):
-        return np.zeros(value.shape, value.dtype)
     if isinstance(value, Offsets):
         return Offsets(value.constant, each_array(value.rows, change), each_array(value.cols, change))
     if isinstance(value, tuple):
@@ -110,16 +116,25 @@ def each_array(value: Any, change: Change) -> Any:
     return value
 
 
-def _of_rows(verb: str, args: tuple[Any, ...], take: Change) -> tuple[Any, ...]:
-    """The arguments with those that have a line per row cut down."""
-    places = BY_ROW.get(verb, ())
-    found = [take(arg) if place in places else arg for place, arg in enumerate(args)]
-    if verb == "solve_rows":
-        prior = found[1]
-        found[1] = Prior(take(prior.means), prior.precisions, take(prior.counts))
-    if verb == "shift" and found[0] is not None:
-        found[0] = Offsets(found[0].constant, take(found[0].rows), found[0].cols)
-    return tuple(found)
+def _changed(verb: str, args: tuple[Any, ...], by_row: Change, others: Change) -> tuple[Any, ...]:
+    """The arguments with their arrays changed: those that have a line per row in one way, the others in another."""
+
+    def changed(place: int, arg: Any) -> Any:
+        if isinstance(arg, Prior):
+            return Prior(by_row(arg.means), others(arg.precisions), by_row(arg.counts))
+        if isinstance(arg, Offsets):
+            return Offsets(arg.constant, by_row(arg.rows), others(arg.cols))
+        return each_array(arg, by_row if place in BY_ROW.get(verb, ()) else others)
+
+    return tuple(changed(place, arg) for place, arg in enumerate(args))
+
+
+def _narrow(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments without the columns of zeros that only kernels want."""
+    if not args or not isinstance(args[0], Given):
+        return args
+    given, width = args[0], args[-1].shape[1]  # as many as a row has means and variances
+    return (given._replace(factors=given.factors[:, :width], variances=given.variances[:, :width]), *args[1:])
 
 
 def _sent(array: Array) -> Any:

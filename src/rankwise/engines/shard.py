@@ -183,7 +183,7 @@ class Shard:
 
         And the sums that the kernel has. Join: sum.
         """
-        mine, given = slice(self.start, self.stop), _wide(given)
+        mine, given = slice(self.start, self.stop), wide(given)
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
         arrays = self.indptr, self.indices, self.targets, self.weights
@@ -192,7 +192,7 @@ class Shard:
 
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
         """Sum of the expected losses. Join: sum."""
-        mine, given = slice(self.start, self.stop), _wide(given)
+        mine, given = slice(self.start, self.stop), wide(given)
         arrays = self.indptr, self.indices, self.targets, self.weights
         return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
 
@@ -216,7 +216,7 @@ def _fixed(array: Array) -> Array:
     return array
 
 
-def _wide(given: Given) -> Given:
+def wide(given: Given) -> Given:
     """The other side's factors as wide as the kernels want them."""
     factors, variances = (pad_columns(part, part.dtype) for part in given[:2])
     return given._replace(factors=factors, variances=variances)
