@@ -75,7 +75,7 @@ def constants(entries: ClusterEntries) -> tuple[float, float]:
         before, seconds = engine.traffic.out + engine.traffic.back, []
         for _ in range(20):
             start = perf_counter()
-            engine.concatenate("gather", block) if block.shape[1] > 1 else engine.sum("plane", 1.0, 0.0)
+            engine.concatenate("gather", block, 48) if block.shape[1] > 1 else engine.sum("plane", 1.0, 0.0)
             seconds.append(perf_counter() - start)
         found.append((median(seconds), (engine.traffic.out + engine.traffic.back - before) / 20))
     problem.close()

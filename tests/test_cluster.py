@@ -250,7 +250,7 @@ def parts_of(numbers):
 
 def test_bytes_of_a_sweep_with_a_given_ridge(client):
     """What docs/cluster.md says, and the ridge of every component to every worker."""
-    observations, seen, rank, width = some_entries(), [], 3, 8
+    observations, seen, rank = some_entries(), [], 3
     problem = Problem(on_cluster(client, observations), Square())
 
     def look(record):
@@ -260,8 +260,8 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
     solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
     size, n_workers = sum(observations.shape), 3
     out, back = np.subtract(seen[3], seen[2])
-    wide = 4 * (width + 1) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
-    assert out == wide + 4 * (rank + 2) * size
+    everywhere = 4 * (rank + 2) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
+    assert out == everywhere + 4 * (rank + 2) * size
     assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
 
 

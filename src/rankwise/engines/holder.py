@@ -44,9 +44,9 @@ class Holder:
         """Run the verbs in order; the answers to the last one, or the error of any."""
         try:
             for verb, args in told.verbs[:-1]:
-                self.engine.run(verb, *heard(args))
+                self.engine.run(verb, *heard(verb, args))
             verb, args = told.verbs[-1]
-            return Reply.of(self.engine.ask(told.join, verb, heard(args)))
+            return Reply.of(self.engine.ask(told.join, verb, heard(verb, args)))
         except Exception as error:
             return Reply(error=_travelling(error))
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.rows import Given, Prior
+from ..kernels.lanes import pad_columns
+from ..kernels.rows import Prior
 from .base import Answers
 from .fold import Part
 from .offsets import Offsets
@@ -28,6 +28,7 @@ BY_ROW = {  # places of the arguments that have a line for every row of the matr
     "terms": (1,),
     "transposed": (0,),
 }
+NARROW = ("expected_loss", "gather", "solve_rows")  # the first argument has columns of zeros that need not travel
 
 
 class Zeros(NamedTuple):
@@ -52,7 +53,7 @@ class Told:
 
 @dataclass
 class Reply:
-    """Answers of a worker's shards: runs of pieces by the number of their first shard, and parts of a sum."""
+    """Answers of a worker's shards: pieces with their shards' numbers, and parts of a sum."""
 
     pieces: list[tuple[int, Array]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -60,13 +61,8 @@ class Reply:
 
     @classmethod
     def of(cls, answers: Answers) -> "Reply":
-        """What there is to send; pieces of shards that follow each other as one."""
-        runs = groupby(enumerate(answers.pieces), key=lambda item: item[1][0] - item[0])
-        pieces = []
-        for _, run in runs:
-            numbered = [piece for _, piece in run]
-            pieces.append((numbered[0][0], np.concatenate([piece for _, piece in numbered])))
-        return cls(pieces, answers.fold.parts)
+        """What there is to send, as it lies in memory."""
+        return cls([(number, np.ascontiguousarray(piece)) for number, piece in answers.pieces], answers.fold.parts)
 
     def answers(self, join: str) -> Answers:
         """The same as the client's engine joins them."""
@@ -83,7 +79,7 @@ class Reply:
 
 def ready(verbs: Sequence[Verb]) -> list[Verb]:
     """Verbs as all workers are told them, but for what has a line for every row."""
-    return [(verb, _changed(verb, _narrow(args), lambda array: array, _sent)) for verb, args in verbs]
+    return [(verb, _changed(verb, _narrow(verb, args), lambda array: array, _sent)) for verb, args in verbs]
 
 
 def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
@@ -91,10 +87,13 @@ def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
     return Told(join, [(verb, _changed(verb, args, lambda a: _sent(take(a)), lambda a: a)) for verb, args in verbs])
 
 
-def heard(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def heard(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments as the kernels know them: they are compiled for arrays that can be written to, of whole lanes."""
-    found = each_array(args, own)
-    return tuple(wide(arg) if isinstance(arg, Given) else arg for arg in found)
+    found: tuple[Any, ...] = each_array(args, own)
+    if verb in NARROW:
+        whole = pad_columns(found[0], found[0].dtype) if verb == "gather" else wide(found[0])
+        return (whole, *found[1:])
+    return found
 
 
 def own(array: Array | Zeros) -> Array:
@@ -129,12 +128,14 @@ def _changed(verb: str, args: tuple[Any, ...], by_row: Change, others: Change) -
     return tuple(changed(place, arg) for place, arg in enumerate(args))
 
 
-def _narrow(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _narrow(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments without the columns of zeros that only kernels want."""
-    if not args or not isinstance(args[0], Given):
+    if verb not in NARROW:
         return args
-    given, width = args[0], args[-1].shape[1]  # as many as a row has means and variances
-    return (given._replace(factors=given.factors[:, :width], variances=given.variances[:, :width]), *args[1:])
+    first, width = args[0], args[1] if verb == "gather" else args[-1].shape[1]  # as many as a row has variances
+    if verb == "gather":
+        return (first[:, :width], *args[1:])
+    return (first._replace(factors=first.factors[:, :width], variances=first.variances[:, :width]), *args[1:])
 
 
 def _sent(array: Array) -> Any:

@@ -171,12 +171,14 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    def gather(self, block: Array) -> Array:
-        """Sums of the rows of `block` over every row's columns. Join: concatenate."""
-        wide = pad_columns(block, block.dtype)
-        rows = np.empty((self.stop - self.start, wide.shape[1]), block.dtype)
-        pattern.gather(self.indptr, self.indices, wide, rows)
-        return rows[:, : block.shape[1]]
+    def gather(self, block: Array, width: int) -> Array:
+        """Sums of the rows of `block` over every row's columns. Join: concatenate.
+
+        The block has columns of zeros up to a multiple of eight; the first `width` are wanted.
+        """
+        rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
+        pattern.gather(self.indptr, self.indices, block, rows)
+        return rows[:, :width]
 
     def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Array, Array]:
         """Better means and variances of the rows, in that order on axis 1. Join: concatenate.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import all_finite
-from ..model.sides import Side, lengths_of, spread
+from ..model.sides import Side, gathered, lengths_of, spread
 
 Array = NDArray[Any]
 
@@ -74,8 +74,7 @@ class PatternPrior:
         return spread(self.side.engine, self.lengths, weights)
 
     def _pull(self, rows: Array) -> Array:
-        scaled = np.ascontiguousarray(self.lengths * rows, self.lengths.dtype)
-        return self.other.engine.concatenate("gather", scaled)
+        return gathered(self.other.engine, np.asarray(self.lengths * rows, self.lengths.dtype))
 
 
 def _squares(block: Array) -> NDArray[np.float64]:
