@@ -67,7 +67,15 @@ def test_positive_systems_are_solved(n):
         A, x = matrix.copy(), vector.copy()
         solve(A, x, uint64(n), uint64(width))
         np.testing.assert_allclose(x[:n], np.linalg.solve(whole, right), rtol=1e-9 * np.linalg.cond(whole) ** 0.5)
-        np.testing.assert_allclose(np.triu(A[:n, :n]), np.linalg.cholesky(whole).T, rtol=1e-8, atol=1e-10)
+        inverses = np.diag(A)[:n].copy()
+        factor = np.triu(A[:n, :n], 1) + np.diag(1 / inverses)
+        np.testing.assert_allclose(factor.T @ (inverses[:, None] * factor), whole, rtol=1e-8, atol=1e-10)
+
+
+def test_a_system_that_is_not_positive_has_no_solution():
+    matrix, vector = np.diag(np.r_[np.ones(5), -1.0, 1.0, 1.0]), np.ones(8)
+    positive.solve_positive(matrix, vector, uint64(8), uint64(8))
+    assert np.isnan(vector[5])
 
 
 def test_what_is_below_the_diagonal_does_not_matter():

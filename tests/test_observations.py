@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.observations import Observations, cut_rows
-from rankwise.observations.shards import LARGEST, SMALLEST, WANTED
+from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED
 
 
 @pytest.fixture
@@ -515,16 +515,27 @@ class TestCuts:
         n_shards = cut_rows(row_starts(counts), n_cols).size - 1
         assert n_shards == 1 or counts.sum() / n_shards >= 2 * n_cols
 
-    def test_a_cut_is_the_first_row_that_begins_where_its_share_does_or_later(self, counts, n_cols):
+    def test_a_cut_is_the_first_row_that_begins_where_its_share_of_the_work_does_or_later(self, counts, n_cols):
         """One row later would be as good a cut; but cuts decide bits, and files of shards have theirs."""
+        starts, n = row_starts(counts).astype(int), int(counts.sum())
+        n_shards = max(1, n // min(max(n // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols)))
+        work = starts + min(PER_ROW, n // counts.size) * np.arange(counts.size + 1)
+        rows = [int(np.argmax(work >= k * int(work[-1]) // n_shards)) for k in range(1, n_shards)]
+        firsts = {int(starts[row]): row for row in reversed(rows)}  # two cuts without an entry between them are one
+        inner = [row for start, row in firsts.items() if 0 < start < n]
+        assert cut_rows(row_starts(counts), n_cols).tolist() == sorted({0, *inner, counts.size})
+
+    def test_no_shard_is_without_entries(self, counts, n_cols):
         starts = row_starts(counts).astype(int)
-        cuts = cut_rows(row_starts(counts), n_cols).tolist()
-        n_shards = max(
-            1, counts.sum() // min(max(counts.sum() // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
-        )
-        shares = [k * int(counts.sum()) // int(n_shards) for k in range(1, int(n_shards))]
-        wanted = {int(np.argmax(starts >= share)) for share in shares}
-        assert cuts == sorted({0, counts.size} | {row for row in wanted if starts[row] < counts.sum()})
+        assert np.all(np.diff(starts[cut_rows(row_starts(counts), n_cols)]) > 0)
+
+
+def test_short_rows_are_spread_over_more_shards_than_their_entries_alone_would_be():
+    counts = np.r_[np.full(1000, 400), np.full(50_000, 4)]
+    cuts = cut_rows(row_starts(counts), 1000)
+    assert np.diff(cuts)[-1] < 20_000 and np.diff(row_starts(counts)[cuts].astype(int)).max() <= 2 * counts.sum() / (
+        cuts.size - 1
+    )
 
 
 def test_cuts_do_not_depend_on_threads():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
-from ..engines import Cluster, client_of
+from ..engines import Cluster, client_of, usable_cores
 from ..engines.cluster import collect, free_workers
 from ..engines.dealing import deal
 from ..engines.over import check_largest
@@ -72,7 +72,7 @@ class ClusterEntries:
     def engine(self, loss: Loss, dtype: np.dtype[Any], n_jobs: int | None) -> Cluster:
         """What runs verbs on the shards; refuses targets that the loss or the number type cannot take."""
         self._check_targets(loss, dtype)
-        return Cluster(self.client, self.loads, self._cuts, self.sizes, loss, dtype)
+        return Cluster(self.client, self.loads, self._cuts, self.sizes, loss, dtype, usable_cores(n_jobs))
 
     def cuts(self) -> NDArray[np.int64]:
         """Row numbers at which the shards begin, and the number of rows."""

@@ -78,15 +78,24 @@ class Cluster(Engine):
         Observations of every shard.
     loss : Loss
     dtype : dtype
+    n_jobs : int, default=1
+        Threads of the client, for what it does between round trips.
     """
 
     def __init__(
-        self, client: Any, loads: Sequence[Any], cuts: Array, sizes: Sequence[int], loss: Loss, dtype: Any
+        self,
+        client: Any,
+        loads: Sequence[Any],
+        cuts: Array,
+        sizes: Sequence[int],
+        loss: Loss,
+        dtype: Any,
+        n_jobs: int = 1,
     ) -> None:
         self.client, self.loads, self.cuts, self.sizes = client, loads, cuts.tolist(), list(sizes)
         self.loss = require("distributed.protocol.pickle", "dask").dumps(loss)
         self.dtype = np.dtype(dtype)
-        self.n_jobs, self.rounds = 1, 0
+        self.n_jobs, self.rounds = n_jobs, 0
         self.traffic = Traffic()
         self.holdings: list[Holding] = []
         self._queue: list[Verb] = []

@@ -13,7 +13,7 @@ import numba
 # Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
-INLINED = OPTIONS | {"forceinline": True}  # for scalar functions: a call left in a loop stops the vectoriser
+INLINED = OPTIONS | {"forceinline": True}  # a call left in a loop stops the vectoriser, and counts its arrays' users
 
 
 def user_cache_folder() -> Path:
@@ -73,11 +73,13 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Compile a piece of kernels that takes a loss; it lives in them alone, as users' losses must not reach the cache.
+    """Compile a piece of kernels, which lives in them alone: as if it were written there.
 
-    Numba tells types apart by name, and two programs may both have a first loss of their own.
+    A call would count the users of each of its arrays up and down, which takes longer than many a piece. And pieces
+    that take a loss must not reach the cache: Numba tells types apart by name, and two programs may both have a first
+    loss of their own.
     """
-    return numba.njit(cache=False, **OPTIONS)(function)
+    return numba.njit(cache=False, **INLINED)(function)
 
 
 def uncached(kernel: Any) -> Any:

@@ -1,53 +1,52 @@
 """Small positive definite systems, eight columns at a time."""
 
-import math
-
+import numpy as np
 from numba import uint64
 
-from .jit import jit
-from .lanes import LANES, accumulate, add, add_times, load, store, times, total, zeros
+from .jit import jit, part
+from .lanes import LANES, accumulate, add, add_times, load, store, total, zeros
 
 STRIDE = uint64(LANES)
 _1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
 
 
-@jit
+@part
 def subtract_outer(matrix, first, width):
-    """From rows `first` to first + 3, take what the finished rows above explain: ``R.T R`` of these."""
-    for b in range(first - first % STRIDE, width, STRIDE):
+    """From rows `first` to first + 3, take what the finished rows above, those of other blocks of eight, explain."""
+    begin = first - first % STRIDE
+    for b in range(begin, width, STRIDE):
         c0, c1, c2, c3 = zeros(matrix), zeros(matrix), zeros(matrix), zeros(matrix)
-        for k in range(first - first % STRIDE):
-            row = matrix[k]
-            right = load(row, b)
-            c0, c1 = add_times(c0, -row[first], right), add_times(c1, -row[first + _1], right)
-            c2, c3 = add_times(c2, -row[first + _2], right), add_times(c3, -row[first + _3], right)
+        for k in range(begin):
+            row, right = matrix[k], load(matrix[k], b)
+            less = -row[k]
+            c0, c1 = add_times(c0, less * row[first], right), add_times(c1, less * row[first + _1], right)
+            c2, c3 = add_times(c2, less * row[first + _2], right), add_times(c3, less * row[first + _3], right)
         accumulate(matrix[first], b, c0)
         accumulate(matrix[first + _1], b, c1)
         accumulate(matrix[first + _2], b, c2)
         accumulate(matrix[first + _3], b, c3)
 
 
-@jit
+@part
 def factor(matrix, n, width):
-    """Overwrite the upper half of the first n rows with R, where ``R.T R = matrix``.
+    """Overwrite the upper half of the first n rows with R, where ``R.T diag(1 / R[j, j]) R = matrix``.
 
-    Rows and columns up to `width`, a multiple of eight, must be there and finite; what is below the diagonal and beyond
-    n is scratch.
+    No roots are taken. The diagonal gets the inverse of R's, NaN if it is not positive. Rows and columns up to `width`,
+    a multiple of eight, must be there and finite; what is below the diagonal and beyond n is scratch.
     """
     for first in range(uint64(0), n, STRIDE):
         if first:
             subtract_outer(matrix, first, width)
             subtract_outer(matrix, first + _4, width)
-        for j in range(first, min(first + STRIDE, n)):
+        last = min(first + STRIDE, n)
+        for j in range(first, last):
             row = matrix[j]
-            for b in range(first, width, STRIDE):
-                left = load(row, b)
-                for i in range(first, j):
-                    left = add_times(left, -matrix[i, j], load(matrix[i], b))
-                store(row, b, left)
-            scale = 1.0 / math.sqrt(row[j])
-            for b in range(first, width, STRIDE):
-                store(row, b, times(scale, load(row, b)))
+            inverse = 1.0 / row[j] if row[j] > 0.0 else np.nan
+            for i in range(j + _1, last):
+                less = -inverse * row[i]
+                for b in range(first, width, STRIDE):
+                    store(matrix[i], b, add_times(load(matrix[i], b), less, load(row, b)))
+            row[j] = inverse
 
 
 @jit
@@ -59,13 +58,12 @@ def solve_positive(matrix, vector, n, width):
     factor(matrix, n, width)
     for j in range(n):  # forward: the factor's transpose
         row = matrix[j]
-        x = vector[j] / row[j]
-        vector[j] = x
+        less = -row[j] * vector[j]
         after = j - j % STRIDE + STRIDE
         for b in range(j + _1, after):
-            vector[b] -= x * row[b]
+            vector[b] += less * row[b]
         for b in range(after, width, STRIDE):
-            store(vector, b, add_times(load(vector, b), -x, load(row, b)))
+            store(vector, b, add_times(load(vector, b), less, load(row, b)))
     for k in range(n):
         j = n - _1 - k
         row, sums = matrix[j], zeros(vector)
@@ -75,4 +73,4 @@ def solve_positive(matrix, vector, n, width):
         found = vector[j] - total(sums)
         for b in range(j + _1, min(after, n)):
             found -= row[b] * vector[b]
-        vector[j] = found / row[j]
+        vector[j] = found * row[j]

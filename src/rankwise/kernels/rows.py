@@ -13,6 +13,7 @@ from .positive import solve_positive
 
 TILE = 64  # entries whose products are added up in the factors' own number type before they join a float64 sum
 HALVINGS = 12
+LN2 = math.log(2.0)
 STRIDE = uint64(LANES)
 _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 
@@ -48,15 +49,17 @@ class Work(NamedTuple):
     mean: Any  # (width,), in the factors' number type, as are those down to `scaled`
     variance: Any  # (width,)
     square: Any  # (width,): the row's expected squares
+    shrunk: Any  # (width,)
     linear: Any  # (TILE,): factors @ mean
     level: Any  # (TILE,): base
+    noise: Any  # (TILE,): variance of the base
     spread: Any  # (TILE,): variance of the prediction
     pull: Any  # (TILE,)
     bend: Any  # (TILE,)
     tile: Any  # (TILE, width): factors
-    scaled: Any  # (TILE, width): factors times bend
+    unsure: Any  # (TILE, width): their variances
+    scaled: Any  # (TILE, width): factors times bend, or its root
     matrix: Any  # (width, width)
-    few: Any  # (width, width)
     vector: Any  # (width,)
     diagonal: Any  # (width,)
     shrink: Any  # (width,)
@@ -67,47 +70,60 @@ class Work(NamedTuple):
 def workspace(given):
     """Scratch for rows like these."""
     kind, width = given.factors.dtype, given.factors.shape[1]
-    a, b, c = np.zeros((3, width), kind), np.zeros((5, TILE), kind), np.zeros((4, width))
+    a, b, c = np.zeros((4, width), kind), np.zeros((6, TILE), kind), np.zeros((4, width))
+    c[1] = 1.0  # the diagonal, also where there are no components
     return Work(
-        *(a[0], a[1], a[2], b[0], b[1], b[2], b[3], b[4]),
-        *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
-        *(np.zeros((width, width)), np.zeros((width, width)), c[0], c[1], c[2], c[3]),
+        *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5]),
+        *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
+        *(np.zeros((width, width)), c[0], c[1], c[2], c[3]),
     )
 
 
-@jit
+@part
 def hold(mean, variance, work):
     """Take the row whose predictions are looked at."""
-    for a in range(mean.size):
-        work.mean[a], work.variance[a] = mean[a], variance[a]
-        work.square[a] = mean[a] * mean[a] + variance[a]
+    held, unsure, square = work.mean, work.variance, work.square
+    for a in range(uint64(mean.size)):
+        m, v = mean[a], variance[a]
+        held[a], unsure[a], square[a] = m, v, m * m + v
 
 
-@jit
-def look(indices, given, lo, n, work):
-    """Collect the factors of entries lo to lo + n, and predict there with the row that is held."""
-    width = uint64(work.mean.size)
+@part
+def collect(indices, given, lo, n, work):
+    """Copy what is given of entries lo to lo + n."""
+    factors, variances, base, noise = given
+    tile, unsure, levels, noises = work.tile, work.unsure, work.level, work.noise
     for k in range(n):
         j = indices[lo + k]
-        f, v, row = given.factors[j], given.variances[j], work.tile[k]
-        linear, spread = zeros(f), zeros(f)
-        for a in range(uint64(0), width, STRIDE):
-            x = load(f, a)
-            store(row, a, x)
-            linear = add(linear, x, load(work.mean, a))
-            spread = add(spread, product(x, x), load(work.variance, a))
-            spread = add(spread, load(v, a), load(work.square, a))
-        work.linear[k], work.level[k] = total(linear), given.base[j]
-        work.spread[k] = total(spread) + given.base_variances[j]
+        for a in range(uint64(0), uint64(tile.shape[1]), STRIDE):
+            store(tile[k], a, load(factors[j], a))
+            store(unsure[k], a, load(variances[j], a))
+        levels[k], noises[k] = base[j], noise[j]
+
+
+@part
+def predict(n, work):
+    """Predict at the entries collected with the row that is held."""
+    tile, unsure, mean, variance, square = work.tile, work.unsure, work.mean, work.variance, work.square
+    linears, spreads, noise = work.linear, work.spread, work.noise
+    for k in range(n):
+        linear, spread = zeros(mean), zeros(mean)
+        for a in range(uint64(0), uint64(mean.size), STRIDE):
+            x = load(tile[k], a)
+            linear = add(linear, x, load(mean, a))
+            spread = add(spread, product(x, x), load(variance, a))
+            spread = add(spread, load(unsure[k], a), load(square, a))
+        linears[k] = total(linear)
+        spreads[k] = total(spread) + noise[k]
 
 
 @part
 def values(loss, targets, weights, lo, n, work):
     """Expected loss of the entries looked at."""
-    found = 0.0
+    found, linears, levels, spreads = 0.0, work.linear, work.level, work.spread
     for k in range(n):
-        x = float64(work.linear[k]) + float64(work.level[k])
-        value, _, _ = expected_at(loss, x, float64(work.spread[k]), float64(targets[lo + k]))
+        x = float64(linears[k]) + float64(levels[k])
+        value, _, _ = expected_at(loss, x, float64(spreads[k]), float64(targets[lo + k]))
         found += value if weights is None else float64(weights[lo + k]) * value
     return found
 
@@ -115,37 +131,46 @@ def values(loss, targets, weights, lo, n, work):
 @part
 def parabolas(loss, targets, weights, lo, n, scale, work):
     """The same; write each one's parabola, times `scale`: its pull and its bend."""
-    found = 0.0
+    found, linears, levels, spreads = 0.0, work.linear, work.level, work.spread
+    bends, pulls = work.bend, work.pull
     for k in range(n):
-        linear = float64(work.linear[k])
-        x = linear + float64(work.level[k])
-        value, slope, weight = expected_at(loss, x, float64(work.spread[k]), float64(targets[lo + k]))
+        linear = float64(linears[k])
+        x = linear + float64(levels[k])
+        value, slope, weight = expected_at(loss, x, float64(spreads[k]), float64(targets[lo + k]))
         w = 1.0 if weights is None else float64(weights[lo + k])
         found += w * value
-        work.bend[k] = scale * w * weight
-        work.pull[k] = scale * w * (weight * linear - slope)
+        bends[k] = scale * w * weight
+        pulls[k] = scale * w * (weight * linear - slope)
     return found
 
 
-@jit
-def add_vectors(indices, given, lo, n, work):
+@part
+def add_vectors(n, work):
     """Add ``pull f`` to the vector and ``bend v`` to the diagonal."""
-    for a in range(uint64(0), uint64(work.mean.size), STRIDE):
-        pulled, bent = zeros(work.mean), zeros(work.mean)
+    tile, unsure, pull, bend, vector, diagonal = (
+        work.tile,
+        work.unsure,
+        work.pull,
+        work.bend,
+        work.vector,
+        work.diagonal,
+    )
+    for a in range(uint64(0), uint64(vector.size), STRIDE):
+        pulled, bent = zeros(tile), zeros(tile)
         for k in range(n):
-            pulled = add_times(pulled, work.pull[k], load(work.tile[k], a))
-            bent = add_times(bent, work.bend[k], load(given.variances[indices[lo + k]], a))
-        accumulate(work.vector, a, pulled)
-        accumulate(work.diagonal, a, bent)
+            pulled = add_times(pulled, pull[k], load(tile[k], a))
+            bent = add_times(bent, bend[k], load(unsure[k], a))
+        accumulate(vector, a, pulled)
+        accumulate(diagonal, a, bent)
 
 
-@jit
+@part
 def add_squares(n, work):
     """Add ``bend f f.T`` to the matrix's upper half, in blocks of eight by eight that stay in registers."""
-    tile, scaled, matrix, width = work.tile, work.scaled, work.matrix, uint64(work.mean.size)
+    tile, scaled, bend, matrix, width = work.tile, work.scaled, work.bend, work.matrix, uint64(work.mean.size)
     for k in range(n):
         for a in range(uint64(0), width, STRIDE):
-            store(scaled[k], a, times(work.bend[k], load(tile[k], a)))
+            store(scaled[k], a, times(bend[k], load(tile[k], a)))
     for a in range(uint64(0), width, STRIDE):
         for b in range(a, width, STRIDE):
             c0, c1, c2, c3 = zeros(tile), zeros(tile), zeros(tile), zeros(tile)
@@ -166,43 +191,48 @@ def add_squares(n, work):
             accumulate(matrix[a + _7], b, c7)
 
 
-@jit
-def solve_few(n, d, work):
+@part
+def solve_few(n, work):
     """The solution for a row with few entries, those looked at, through a system with one unknown per entry.
 
     ``(diag(diagonal) + sum bend f f.T) x = vector``; on return the vector is x, and the diagonal that of the whole
-    matrix. By the identity of Woodbury, with ``g = sqrt(bend / diagonal) f``.
+    matrix. By the identity of Woodbury, with ``g = sqrt(bend) f``.
     """
     vector, diagonal, shrink, right, matrix = work.vector, work.diagonal, work.shrink, work.right, work.matrix
+    tile, scaled, bend, shrunk = work.tile, work.scaled, work.bend, work.shrunk
     width, narrow = uint64(vector.size), (n + STRIDE - _1) // STRIDE * STRIDE
-    for a in range(d):
-        shrink[a] = 1.0 / math.sqrt(diagonal[a])
+    for a in range(width):
+        shrink[a] = 1.0 / diagonal[a]
         vector[a] *= shrink[a]
     for i in range(n):
-        g, root = work.few[i], math.sqrt(max(float64(work.bend[i]), 0.0))
+        root = math.sqrt(max(float64(bend[i]), 0.0))
         for a in range(uint64(0), width, STRIDE):
-            store(g, a, times(root, product(widen(load(work.tile[i], a)), load(shrink, a))))
+            store(scaled[i], a, times(root, load(tile[i], a)))
     for i in range(n):
-        g, row = work.few[i], matrix[i]
+        g, row, sums = scaled[i], matrix[i], zeros(vector)
+        for a in range(uint64(0), width, STRIDE):
+            sums = add(sums, widen(load(g, a)), load(vector, a))
+        for a in range(width):
+            shrunk[a] = g[a] * shrink[a]
         for j in range(i, n):
-            row[j] = dot(g, work.few[j])
+            row[j] = dot(shrunk, scaled[j])
         for j in range(n, narrow):
             row[j] = 0.0
         row[i] += 1.0
-        right[i] = dot(g, vector)
+        right[i] = total(sums)
     for j in range(n, narrow):
         right[j] = 0.0
     solve_positive(matrix, right, n, narrow)
     for a in range(uint64(0), width, STRIDE):
-        left, squares = load(vector, a), zeros(vector)
+        left, squares = zeros(vector), zeros(scaled)
         for i in range(n):
-            g = load(work.few[i], a)
-            left, squares = add_times(left, -right[i], g), add(squares, g, g)
-        store(vector, a, product(left, load(shrink, a)))
-        accumulate(diagonal, a, product(squares, load(diagonal, a)))
+            g = load(scaled[i], a)
+            left, squares = add_times(left, right[i], widen(g)), add(squares, g, g)
+        store(vector, a, add(load(vector, a), times(-1.0, left), load(shrink, a)))
+        accumulate(diagonal, a, squares)
 
 
-@jit
+@part
 def dot(one, other):
     """Inner product of two vectors whose length is a multiple of eight."""
     sums = zeros(one)
@@ -211,19 +241,18 @@ def dot(one, other):
     return total(sums)
 
 
-@jit
+@part
 def half_logs(variance):
-    """Half the sum of the logarithms; four variances share one, as their product is far from under- and overflow."""
-    total, product = 0.0, 1.0
-    for a in range(variance.size):
-        product *= float64(variance[a])
-        if a % 4 == 3:
-            total += math.log(product) if product > 0.0 else -np.inf
-            product = 1.0
-    return 0.5 * (total + (math.log(product) if product > 0.0 else -np.inf))
+    """Half the sum of the logarithms: of the numbers' exponents, and of the product of what is left of them."""
+    power, left = 0, 1.0
+    for a in range(uint64(variance.size)):
+        bits = np.float64(variance[a]).view(np.int64)
+        power += (bits >> 52) - 1023
+        left *= np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    return 0.5 * (math.log(left) + power * LN2)
 
 
-@jit
+@part
 def penalty(mean, variance, around, precisions):
     """Half the expected squared distance from the prior's mean, in units of its spread."""
     total = 0.0
@@ -234,12 +263,14 @@ def penalty(mean, variance, around, precisions):
 
 
 @part
-def row_loss(loss, indices, targets, weights, given, first, last, work):
-    """Expected loss of the row that is held."""
+def row_loss(loss, indices, targets, weights, given, first, last, collected, work):
+    """Expected loss of the row that is held; `collected` if its entries have just been so, in one tile."""
     found, lo = 0.0, first
     while lo < last:
         n = min(uint64(TILE), last - lo)
-        look(indices, given, lo, n, work)
+        if not collected:
+            collect(indices, given, lo, n, work)
+        predict(n, work)
         found += values(loss, targets, weights, lo, n, work)
         lo += n
     return found
@@ -252,23 +283,24 @@ def newton(loss, indices, targets, weights, given, first, last, d, scale, work):
     The minimum becomes the vector, and the diagonal that of the whole system. Returns the expected loss and the sum of
     the bends at the present row.
     """
-    vector, diagonal, matrix, width = work.vector, work.diagonal, work.matrix, uint64(work.vector.size)
+    vector, diagonal, matrix, bend, width = work.vector, work.diagonal, work.matrix, work.bend, uint64(work.vector.size)
     few = last - first <= d // _2 and last - first <= uint64(TILE)
     found, bends, lo = 0.0, 0.0, first
     if not few:
         matrix[:] = 0.0
     while lo < last:
         n = min(uint64(TILE), last - lo)
-        look(indices, given, lo, n, work)
+        collect(indices, given, lo, n, work)
+        predict(n, work)
         found += parabolas(loss, targets, weights, lo, n, scale, work)
-        add_vectors(indices, given, lo, n, work)
+        add_vectors(n, work)
         if not few:
             add_squares(n, work)
         for k in range(n):
-            bends += work.bend[k]
+            bends += bend[k]
         lo += n
     if few:
-        solve_few(last - first, d, work)
+        solve_few(last - first, work)
     else:
         for a in range(d):
             matrix[a, a] += diagonal[a]
@@ -284,7 +316,7 @@ def expected_loss(loss, indptr, indices, targets, weights, given, means, varianc
     found = 0.0
     for i in range(uint64(indptr.size - 1)):
         hold(means[i], variances[i], work)
-        found += row_loss(loss, indices, targets, weights, given, indptr[i], indptr[i + _1], work)
+        found += row_loss(loss, indices, targets, weights, given, indptr[i], indptr[i + _1], False, work)
     return found
 
 
@@ -299,57 +331,61 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
     """
     d, scale, learned = uint64(means.shape[1]), task.scale, task.learned
     work = workspace(given)
+    vector, diagonal, precisions = work.vector, work.diagonal, prior.precisions
     mean, variance = np.empty(d, means.dtype), np.zeros(d, means.dtype)
     found = halvings = logs = bends = 0.0
     slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
     safe = majorised(loss)
     for i in range(uint64(indptr.size - 1)):
         first, last = indptr[i], indptr[i + _1]
+        short = last - first <= uint64(TILE)
         old_mean, old_variance, around, count = means[i], variances[i], prior.means[i], float64(prior.counts[i])
         for a in range(d):
-            work.diagonal[a] = count * prior.precisions[a]
-            work.vector[a] = work.diagonal[a] * around[a]
+            diagonal[a] = count * precisions[a]
+            vector[a] = diagonal[a] * around[a]
         hold(old_mean, old_variance, work)
         before, bent = newton(loss, indices, targets, weights, given, first, last, d, scale, work)
         bends += bent / scale
         if safe:
-            if accept(old_mean, old_variance, learned, work) and task.measured:
+            if accept(old_mean, old_variance, learned, vector, diagonal) and task.measured:
                 hold(old_mean, old_variance, work)
-                before = row_loss(loss, indices, targets, weights, given, first, last, work)
+                before = row_loss(loss, indices, targets, weights, given, first, last, short, work)
             found += before
             logs += half_logs(old_variance) if learned else 0.0
             continue
-        limit = scale * before + count * penalty(old_mean, old_variance, around, prior.precisions)
-        limit -= half_logs(old_variance) if learned else 0.0
+        log = half_logs(old_variance) if learned else 0.0
+        limit = scale * before + count * penalty(old_mean, old_variance, around, precisions) - log
         share = 1.0
         for _ in range(HALVINGS):
             for a in range(d):
-                mean[a] = old_mean[a] + share * (work.vector[a] - old_mean[a])
+                mean[a] = old_mean[a] + share * (vector[a] - old_mean[a])
                 if learned:
-                    variance[a] = old_variance[a] + share * (1.0 / work.diagonal[a] - old_variance[a])
+                    variance[a] = old_variance[a] + share * (1.0 / diagonal[a] - old_variance[a])
             hold(mean, variance, work)
-            after = row_loss(loss, indices, targets, weights, given, first, last, work)
-            log = half_logs(variance) if learned else 0.0
-            value = scale * after + count * penalty(mean, variance, around, prior.precisions) - log
+            after = row_loss(loss, indices, targets, weights, given, first, last, short, work)
+            new_log = half_logs(variance) if learned else 0.0
+            value = scale * after + count * penalty(mean, variance, around, precisions) - new_log
             if value <= limit + slack * abs(limit):
                 old_mean[:] = mean
                 old_variance[:] = variance
-                before = after
+                before, log = after, new_log
                 break
             share *= 0.5
             halvings += 1.0
         found += before
-        logs += half_logs(old_variance) if learned else 0.0
+        logs += log
     return found, halvings, logs, bends
 
 
-@jit
-def accept(mean, variance, learned, work):
+@part
+def accept(mean, variance, learned, vector, diagonal):
     """Take the minimum that was found, unless the system was singular."""
-    for a in range(mean.size):
-        if not (math.isfinite(work.vector[a]) and work.diagonal[a] > 0.0):
-            return False
-    for a in range(mean.size):
-        mean[a] = work.vector[a]
-        variance[a] = 1.0 / work.diagonal[a] if learned else 0.0
+    wrong = 0.0
+    for a in range(uint64(mean.size)):  # zero times what is not finite is not zero; no way out, so that it vectorises
+        wrong += 0.0 * vector[a] + (0.0 if diagonal[a] > 0.0 else 1.0)
+    if not wrong == 0.0:
+        return False
+    for a in range(uint64(mean.size)):
+        mean[a] = vector[a]
+        variance[a] = (1.0 / diagonal[a]) if learned else 0.0
     return True

@@ -118,7 +118,7 @@ class Side:
 
 def spread(engine: Engine, lengths: Array, weights: Array) -> Array:
     """``lengths[i]`` times the sum of ``weights[j]`` over the columns j of row i's entries, for every row."""
-    return lengths * gathered(engine, np.asarray(weights, lengths.dtype))
+    return lengths[:, None] * gathered(engine, np.asarray(weights, lengths.dtype))
 
 
 def gathered(engine: Engine, block: Array) -> Array:
@@ -127,8 +127,8 @@ def gathered(engine: Engine, block: Array) -> Array:
 
 
 def lengths_of(engine: Engine, n_other: int, dtype: Any) -> Array:
-    """``n_i**-0.5`` of every row with n_i entries, one for rows without any; shape (n, 1)."""
-    counts = gathered(engine, np.ones((n_other, 1), dtype))
+    """``n_i**-0.5`` of every row with n_i entries, one for rows without any."""
+    counts = gathered(engine, np.ones((n_other, 1), dtype))[:, 0]
     return (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(dtype)
 
 

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST, LARGEST, WANTED = 1 << 16, 1 << 22, 16
+PER_ROW = 8  # entries that cost as much as what is done once for a row
 
 
 def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     """Row numbers at which shards begin, and the number of rows.
 
     A shard holds about 1/16 of the observations, but at least twice as many as there are columns, so that adding up
-    the shards' column sums costs less than making them, and at most four million. Rows stay whole.
+    the shards' column sums costs less than making them, and at most four million. Rows stay whole, and count as some
+    entries more, so that of many short rows a shard has fewer: at most as many as a row has on average, which keeps the
+    shard of the longest rows below twice its share.
 
     Parameters
     ----------
@@ -29,9 +32,11 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     size = min(max(n_observed // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
     n_shards = max(1, n_observed // size)
-    wanted = np.arange(1, n_shards, dtype=np.uint64) * np.uint64(n_observed) // np.uint64(n_shards)
-    inner = np.searchsorted(indptr, wanted, side="left")
-    inner = inner[indptr[inner] < n_observed]  # no shard without entries
+    work = indptr + np.uint64(min(PER_ROW, n_observed // max(n_rows, 1))) * np.arange(n_rows + 1, dtype=np.uint64)
+    wanted = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
+    inner = np.searchsorted(work, wanted, side="left")
+    begins, first = np.unique(indptr[inner], return_index=True)
+    inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
 
 

@@ -21,7 +21,7 @@ TRIES = 40
 
 @dataclass
 class State:
-    """The two factors, ``X = U V.T``, and whether X has been moved there yet."""
+    """The two factors, ``X = U V.T``, in the objective's number type, and whether X has been moved there yet."""
 
     U: Array
     V: Array
@@ -61,7 +61,7 @@ class AltMin(Solver):
         weight = bisect(objective.along(U, V, -s))[0]
         root = np.sqrt(weight * s)
         objective.reset()
-        return State(-U * root, V * root)
+        return State(*(np.asarray(side, objective.dtype) for side in (-U * root, V * root)))
 
     def accepts(self, objective: Problem, state: Any) -> bool:
         """Whether the factors are of the objective's shape."""
@@ -84,17 +84,18 @@ class AltMin(Solver):
             else:
                 slope = gradient.rmatmat(state.U)
                 phi = objective.along(state.U, slope, -np.ones(slope.shape[1]))
-            length, used = armijo(phi, objective.value(), float(np.sum(slope**2)))
+            length, used = armijo(phi, objective.value(), float(np.vdot(slope, slope)))
             tried += used
-            setattr(state, side, getattr(state, side) - length * slope)
+            setattr(state, side, getattr(state, side) - np.asarray(length * slope, objective.dtype))
             objective.move(*unit_terms(state.U, state.V))
         return StepReport(n_products=2 * state.U.shape[1], n_evaluations=tried)
 
 
 def unit_terms(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """``U V.T`` as coefficients and columns of unit length; zero columns stay zero."""
-    left, right = (np.linalg.norm(side, axis=0) for side in (U, V))
-    return left * right, U / np.where(left > 0, left, 1.0), V / np.where(right > 0, right, 1.0)
+    left, right = (np.sqrt(np.einsum("ij,ij->j", side, side, dtype=np.float64)) for side in (U, V))
+    U, V = (side / np.where(norm > 0, norm, 1.0).astype(side.dtype) for side, norm in ((U, left), (V, right)))
+    return left * right, U, V
 
 
 def armijo(phi: PlaneRestriction, value: float, squared: float) -> tuple[float, int]:

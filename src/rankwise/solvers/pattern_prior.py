@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import all_finite
-from ..model.sides import Side, gathered, lengths_of, spread
+from ..model.sides import Side, gathered, lengths_of
+from ..spectral.tall import blended
 
 Array = NDArray[Any]
 
@@ -36,7 +37,7 @@ class PatternPrior:
         """Whether the weights are of the sides' sizes, and all is finite."""
         (n, width), n_other = self.side.means.shape, self.other.means.shape[0]
         known = self.weights.shape[1] if self.weights.ndim == 2 else width + 1
-        sizes = (self.weights, (n_other, known)), (self.lengths, (n, 1))
+        sizes = (self.weights, (n_other, known)), (self.lengths, (n,))
         return int(self.side.offset) <= known <= width and all(
             part.shape == size and part.dtype == self.side.means.dtype and all_finite(part) for part, size in sizes
         )
@@ -44,7 +45,7 @@ class PatternPrior:
     def start(self, weights: Array) -> None:
         """Go on from weights learned before."""
         self.weights = weights
-        self.side.around = np.ascontiguousarray(self._spread(weights), weights.dtype)
+        self.side.around, _ = self._seen(weights)
 
     def improve(self, n_iter: int) -> None:
         """Take conjugate gradient steps, then move what the side's rows are thought to be around."""
@@ -52,33 +53,33 @@ class PatternPrior:
         if missing:  # new factors came before the offset
             at = self.weights.shape[1] - int(self.side.offset)
             self.weights = np.insert(self.weights, [at] * missing, 0.0, axis=1)
-        around, dtype = self.side.around, self.side.means.dtype
-        left = self._pull(self.side.means - around) - self.ridge * self.weights
-        direction, squared = left, _squares(left)
+        n_jobs, dtype, ridge = self.side.engine.n_jobs, self.side.means.dtype, self.ridge
+        rest, _ = blended((1, self.side.means), (-1, self.side.around), scale=self.lengths, n_jobs=n_jobs)
+        left, squared = blended((1, self._gather(rest)), (-ridge, self.weights), n_jobs=n_jobs)
+        direction, length = left, squared
         for k in range(n_iter):
-            seen = self._spread(direction)
-            step = _ratio(squared, _squares(seen) + self.ridge * _squares(direction), dtype)
-            self.weights = self.weights + step * direction
-            around = around + step * seen
+            seen, found = self._seen(direction)
+            step = _ratio(squared, found + ridge * length, dtype)
+            self.weights, _ = blended((1, self.weights), (step, direction), n_jobs=n_jobs)
+            self.side.around, _ = blended((1, self.side.around), (step, seen), n_jobs=n_jobs)
             if k + 1 < n_iter:
-                left = left - step * (self._pull(seen) + self.ridge * direction)
-                before, squared = squared, _squares(left)
-                direction = left + _ratio(squared, before, dtype) * direction
-        self.side.around = np.ascontiguousarray(around)
+                pulled = self._gather(blended((1, seen), scale=self.lengths, n_jobs=n_jobs)[0])
+                before = squared
+                left, squared = blended((1, left), (-step, pulled), (-ridge * step, direction), n_jobs=n_jobs)
+                turn = _ratio(squared, before, dtype)
+                direction, length = blended((1, left), (turn, direction), n_jobs=n_jobs)
 
     def squares(self) -> NDArray[np.float64]:
         """The weights' own penalty, for each component."""
-        return self.ridge * _squares(self.weights)
+        return self.ridge * blended((1, self.weights), n_jobs=self.side.engine.n_jobs)[1]
 
-    def _spread(self, weights: Array) -> Array:
-        return spread(self.side.engine, self.lengths, weights)
+    def _seen(self, weights: Array) -> tuple[Array, Array]:
+        """What weights say of the rows, and the squares of that."""
+        found = gathered(self.side.engine, weights)
+        return blended((1, found), scale=self.lengths, n_jobs=self.side.engine.n_jobs)
 
-    def _pull(self, rows: Array) -> Array:
-        return gathered(self.other.engine, np.asarray(self.lengths * rows, self.lengths.dtype))
-
-
-def _squares(block: Array) -> NDArray[np.float64]:
-    return np.sum(block * block, axis=0, dtype=np.float64)
+    def _gather(self, rows: Array) -> Array:
+        return gathered(self.other.engine, rows)
 
 
 def _ratio(above: Array, below: Array, dtype: Any) -> Array:
