@@ -49,7 +49,7 @@ class Holding:
     numbers: list[int]
     rows: list[slice]
     future: Any  # of Dask; the actor lives as long as it
-    size: int  # observations
+    size: int  # what its shards take to go through, in observations
     line: Line | Relay | None = None  # how to talk to it, once it is there
 
     def take(self, array: Array) -> Array:
@@ -75,7 +75,7 @@ class Cluster(Engine):
     cuts : ndarray of shape (n_shards + 1,)
         Rows at which the shards begin, and the number of rows.
     sizes : sequence of int
-        Observations of every shard.
+        What every shard takes to go through, in observations.
     loss : Loss
     dtype : dtype
     n_jobs : int, default=1
