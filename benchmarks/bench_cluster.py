@@ -2,20 +2,23 @@
 
 Two worker processes of one thread each against two threads, and one against one, on this machine: 1e7 observations,
 20,000 columns, 100 entries in each row, float32, square loss. Steps of EGLRL (30 power iterations; Lanczos with
-tol=0.01) and sweeps at rank 10: median milliseconds of a step after the first, least of three runs by turns. Bar: two
+tol=0.01) and sweeps at rank 10: median milliseconds of a step after the first, least of two runs by turns. Bar: two
 workers take at most 1.5 times as long as two threads. `trips` and `MB` are what went between the client and the workers
 in one step, both ways. `model_ms` is the threads' time + trips x round trip + bytes / bandwidth; the round trip is that
-of a question of two numbers, the bandwidth that of a block of 48 columns, both measured in the same run.
+of a question of two numbers, the bandwidth that of a block of 48 columns, both less what threads take for the same, and
+measured in the same run.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from copy import copy
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from distributed import Client, LocalCluster
+from numpy.typing import NDArray
 
 import rankwise as rw
 from rankwise.dask import ClusterEntries
@@ -24,6 +27,8 @@ from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit
 from rankwise.spectral import Lanczos
 
 from .common import Row, layered
+
+Array = NDArray[Any]
 
 KINDS = {
     "EGLRL": (GreedyPursuit("economic"), 4, 4),
@@ -66,29 +71,36 @@ def stepped(given: Any, kind: str, n_jobs: int | None) -> tuple[float, float, fl
     return median(np.diff(wall)), float(trips), float(out + back)
 
 
-def constants(entries: ClusterEntries) -> tuple[float, float]:
-    """Seconds of a round trip with next to nothing to do, and bytes per second of one with long vectors."""
-    problem = rw.Problem(entries, "square")
+def asked(problem: rw.Problem, block: Array | None) -> tuple[float, float]:
+    """Median seconds of a question, and its bytes: two numbers and next to nothing to do, or sums of a block's rows."""
     problem.value()
-    engine, found = problem.engine, []
-    for block in (np.ones((20_000, 1), np.float32), np.ones((20_000, 48), np.float32)):
-        before, seconds = engine.traffic.out + engine.traffic.back, []
-        for _ in range(20):
-            start = perf_counter()
-            engine.concatenate("gather", block) if block.shape[1] > 1 else engine.sum("plane", 1.0, 0.0)
-            seconds.append(perf_counter() - start)
-        found.append((median(seconds), (engine.traffic.out + engine.traffic.back - before) / 20))
-    problem.close()
-    (latency, _), (long, n_bytes) = found
-    return latency, n_bytes / max(long - latency, 1e-9)
+    engine: Any = problem.engine
+    seconds = []
+    before = copy(getattr(engine, "traffic", None))
+    for _ in range(20):
+        start = perf_counter()
+        engine.sum("plane", 1.0, 0.0) if block is None else engine.concatenate("gather", block, block.shape[1])
+        seconds.append(perf_counter() - start)
+    if before is None:
+        return median(seconds), 0.0
+    return median(seconds), (engine.traffic.out + engine.traffic.back - before.out - before.back) / 20
 
 
-def run(size: int = 10_000_000, repeats: int = 3) -> Iterator[Row]:
+def constants(entries: Any, data: rw.Observations, n_jobs: int) -> tuple[float, float]:
+    """Seconds of a round trip beyond the work, and bytes per second of one with long vectors."""
+    block = np.ones((20_000, 48), np.float32)
+    with closing(rw.Problem(entries, "square")) as far, closing(rw.Problem(data, "square", n_jobs=n_jobs)) as near:
+        latency = asked(far, None)[0] - asked(near, None)[0]
+        seconds, n_bytes = asked(far, block)
+        return latency, n_bytes / max(seconds - asked(near, block)[0] - latency, 1e-9)
+
+
+def run(size: int = 10_000_000, repeats: int = 2, numbers: tuple[int, ...] = (1, 2)) -> Iterator[Row]:
     """By turns: threads, workers."""
     data = layered(size)
-    for n in (1, 2):
+    for n in numbers:
         with entries_with(n, size) as entries:
-            latency, bandwidth = constants(entries)
+            latency, bandwidth = constants(entries, data, n)
             row: Row = {"kind": "constants", "n_observed": size, "workers": n, "round_trip_ms": round(1e3 * latency, 2)}
             yield row | {"MB_per_s": round(bandwidth / 1e6)}
             for kind in KINDS:

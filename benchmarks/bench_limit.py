@@ -66,7 +66,7 @@ def factors(problem: rw.Problem) -> Iterator[Verb]:
     engine, n, rng = problem.engine, problem.observations.n_observed, np.random.default_rng(0)
     U, V = (rng.standard_normal((size, 32)).astype(problem.dtype) for size in problem.shape)
     yield "low_rank_at, rank 32", lambda: engine.run("aim", U, V, np.ones(32)), 8.0 * n
-    yield "gather, 32 columns", lambda: engine.concatenate("gather", V), 4.0 * n
+    yield "gather, 32 columns", lambda: engine.concatenate("gather", V, V.shape[1]), 4.0 * n
 
 
 def row_solves(problem: rw.Problem) -> tuple[Verb, float]:

@@ -127,11 +127,13 @@ class Killer:
 
         def hooked(engine, holding, message):
             when, act = self.plan.pop(engine.traffic.trips, (None, None))
-            call = None if when == "before" else tell(engine, holding, message)
+            if when == "after":
+                tell(engine, holding, message)
             if act is not None:
                 self.done.append(engine.traffic.trips)
                 act(self, engine)
-            return tell(engine, holding, message) if call is None else call
+            if when != "after":
+                tell(engine, holding, message)
 
         monkeypatch.setattr(Cluster, "_tell", hooked)
 

@@ -3,20 +3,24 @@
 import copy
 import math
 import pickle
+import ssl
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from clusters import digest, on_cluster, solved, some_entries, tiny_shards, workers
+from distributed.security import Security
 from sklearn.base import clone
 
 import rankwise
 import rankwise.dask
 from rankwise import DataError, LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
-from rankwise.engines import Cluster, Shard, Threads, client_of
+from rankwise.engines import Cluster, Shard, Threads, client_of, cluster
 from rankwise.engines.dealing import deal
+from rankwise.engines.lines import Line
 from rankwise.engines.messages import BY_ROW
+from rankwise.engines.relay import Relay
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 from rankwise.spectral import Lanczos, PowerMethod
@@ -57,6 +61,39 @@ def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights)
     problem = Problem(on_cluster(client, observations), loss)
     assert solved(problem, solver) == solved(Problem(observations, loss), solver)
     assert isinstance(problem.engine, Cluster) and len(problem.engine.loads) >= 6
+
+
+def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
+    """A line to each worker; Dask's own messages to it where there can be no line; through the scheduler at worst."""
+    observations, solver = some_entries(), GreedyPursuit("economic")
+    wanted = solved(Problem(observations, Square()), solver)
+    ways = []
+    close = Cluster.close
+    monkeypatch.setattr(Cluster, "close", lambda each: (ways.extend(_ways(each)), close(each)))
+    assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
+    assert ways == [(Line, None)] * 3
+    monkeypatch.setattr(cluster, "line_from", lambda relay: relay)
+    for direct in (True, False):
+        ways.clear()
+        monkeypatch.setattr(cluster, "reaches", lambda client, address, direct=direct: direct)
+        assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
+        assert ways == [(Relay, direct)] * 3
+
+
+def _ways(engine):
+    return [(type(holding.line), getattr(holding.line, "direct", None)) for holding in engine.holdings]
+
+
+@pytest.mark.slow
+def test_lines_are_encrypted_where_dask_is():
+    """With keys made for the moment, and the same bits."""
+    observations = some_entries()
+    with workers(2, security=Security.temporary()) as client:
+        problem = Problem(on_cluster(client, observations), Square())
+        problem.value()
+        assert all(holding.address.startswith("tls://") for holding in problem.engine.holdings)
+        assert all(isinstance(holding.line.socket, ssl.SSLSocket) for holding in problem.engine.holdings)
+        assert solved(problem, BayesSweeps()) == solved(Problem(observations, Square()), BayesSweeps())
 
 
 def test_a_ridge_and_float64_have_the_same_bits(client):
@@ -250,7 +287,7 @@ def parts_of(numbers):
 
 def test_bytes_of_a_sweep_with_a_given_ridge(client):
     """What docs/cluster.md says, and the ridge of every component to every worker."""
-    observations, seen, rank, width = some_entries(), [], 3, 8
+    observations, seen, rank = some_entries(), [], 3
     problem = Problem(on_cluster(client, observations), Square())
 
     def look(record):
@@ -260,8 +297,8 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
     solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
     size, n_workers = sum(observations.shape), 3
     out, back = np.subtract(seen[3], seen[2])
-    wide = 4 * (width + 1) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
-    assert out == wide + 4 * (rank + 2) * size
+    everywhere = 4 * (rank + 2) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
+    assert out == everywhere + 4 * (rank + 2) * size
     assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
 
 

@@ -1,5 +1,8 @@
 """Workers die in the middle of a fit, by SIGKILL at seeded round trips, and no bit of the model changes."""
 
+import os
+import signal
+import threading
 import time
 from functools import partial
 
@@ -78,13 +81,12 @@ def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(
 
     def hooked(engine, holding, message):
         if holding.address == silent and not asked:
-            asked.append(silent)
-            return module.concurrent.futures.Future()  # which nobody will ever complete
-        return tell(engine, holding, message)
+            asked.append(silent)  # and will never answer, as nothing is sent
+        else:
+            tell(engine, holding, message)
 
     monkeypatch.setattr(Cluster, "_tell", hooked)
     monkeypatch.setattr(module, "workers_of", lambda client: {k: n for k, n in known(client).items() if k != silent})
-    monkeypatch.setattr(module, "POLL", 0.1)
     problem._summary = None
     assert problem.value() == value and silent not in _addresses(problem.engine)
 
@@ -105,6 +107,17 @@ def fit_with(client, monkeypatch, plan, solver=SOLVERS[0][0], loss=SOLVERS[0][1]
 
 def _addresses(engine):
     return [holding.address for holding in engine.holdings]
+
+
+def test_a_worker_that_is_stopped_for_a_while_is_waited_for(client, processes, monkeypatch):
+
+    def stop(killer, engine):
+        pid = killer.pids[engine.holdings[0].address]
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(2.5, os.kill, (pid, signal.SIGCONT)).start()
+
+    before, after = fit_with(client, monkeypatch, {30: ("before", stop)})
+    assert len(before) == 3 and after == before
 
 
 def test_two_die_at_once(client, processes, monkeypatch):
@@ -169,12 +182,19 @@ def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch
     data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
     wanted = solved(Problem(data, Square()), solver, **options)
     problem = Problem(on_cluster(client, data), Square())
-    Killer(monkeypatch, client, {100: ("before", lambda killer, engine: processes.scheduler.kill())})
+
+    def everything_ends(killer, engine):
+        """Workers go when their scheduler does; until then they answer, and a fit may well end."""
+        processes.scheduler.kill()
+        for process in processes.running:
+            process.wait(60)
+
+    Killer(monkeypatch, client, {100: ("before", everything_ends)})
     start = time.monotonic()
     options |= {"checkpoint": tmp_path, "every": 1}
     with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
         solved(problem, solver, **options)
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 120
     client.close(timeout=2)
     steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
     assert 0 < max(steps) < 20

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.observations import Observations, cut_rows
-from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED
+from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED, shard_work
 
 
 @pytest.fixture
@@ -594,3 +594,14 @@ def test_weights_add_up():
     assert seen.weighted().n_observed == 2 and seen.weighted().shape == (3, 2)
     plain = Observations.from_coo([0, 0, 2], [0, 1, 1], [1.0, 2.0, 3.0])
     assert plain.total_weight == 3 and plain.row_weights().tolist() == [2.0, 0.0, 1.0] and plain.weighted() is plain
+
+
+def test_shards_of_short_rows_take_as_long_as_those_of_long_ones():
+    """So that workers that are dealt as many of them are done at the same time."""
+    counts = np.r_[np.full(200_000, 2), np.full(4_000, 400)]
+    indptr = row_starts(counts)
+    cuts = cut_rows(indptr, 1000)
+    sizes = np.diff(indptr[cuts].astype(np.int64)).tolist()
+    work = np.array(shard_work(sizes, cuts))
+    assert max(sizes) > 2 * min(sizes) and work.max() < 1.01 * work.min()
+    assert work.sum() == counts.sum() + PER_ROW * counts.size

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
-from ..engines import Cluster, client_of
+from ..engines import Cluster, client_of, usable_cores
 from ..engines.cluster import collect, free_workers
 from ..engines.dealing import deal
 from ..engines.over import check_largest
@@ -18,7 +18,7 @@ from ..losses import Loss
 from ..observations import Observations, TargetFacts, cut_rows
 from ..observations.build import starts_of
 from ..observations.labels import as_labels
-from ..observations.shards import FirstLook, first_look, second_look
+from ..observations.shards import FirstLook, first_look, second_look, shard_work
 from . import tasks
 
 Array = NDArray[Any]
@@ -73,7 +73,8 @@ class ClusterEntries:
     def engine(self, loss: Loss, dtype: np.dtype[Any], n_jobs: int | None) -> Cluster:
         """What runs verbs on the shards; refuses targets that the loss or the number type cannot take."""
         self._check_targets(loss, dtype)
-        return Cluster(self.client, self.loads, self._cuts, self.sizes, loss, dtype)
+        work = shard_work(self.sizes, self._cuts)
+        return Cluster(self.client, self.loads, self._cuts, work, loss, dtype, usable_cores(n_jobs))
 
     def cuts(self) -> NDArray[np.int64]:
         """Row numbers at which the shards begin, and the number of rows."""
@@ -160,7 +161,7 @@ def shuffled(
     client: Any, splits: Sequence[Any], cuts: Array, sizes: Sequence[int], make: Callable[..., Any], **given: Any
 ) -> list[Any]:
     """Futures of what `make` makes of the k-th parts of all splits, for every k; where the engine will want it."""
-    dealt = deal(range(len(sizes)), sizes, free_workers(client), {})
+    dealt = deal(range(len(sizes)), shard_work(sizes, cuts), free_workers(client), {})
     place = {number: address for address, numbers in dealt.items() for number in numbers}
     found = []
     for number, (start, stop) in enumerate(pairwise(cuts.tolist())):

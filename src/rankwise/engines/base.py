@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from .buffers import Buffers
 from .fold import Fold, Part
+from .team import Team
 
 Array = NDArray[Any]
 STAY, CONCATENATE, SUM, BOTH = "stay", "concatenate", "sum", "both"
@@ -51,6 +52,7 @@ class Engine:
     """Base of the engines: each says how a verb reaches the shards, and results do not depend on which engine it is."""
 
     n_jobs: int
+    team: Team = Team()
     rounds: int = 0  # verbs run so far
     recover: Callable[[], Iterable[tuple[str, tuple[Any, ...]]]] = staticmethod(tuple)
     """The verbs that bring a new shard to where the others are; set by whom the shards work for."""
@@ -77,8 +79,8 @@ class Engine:
         raise NotImplementedError(f"{type(self).__name__} runs no verbs.")
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Some work for each of some items, beside the shards; in threads if the engine has any."""
-        return [work(item) for item in items]
+        """Some work for each of some items, beside the shards, in the engine's threads here."""
+        return self.team.each(work, items)
 
     def close(self) -> None:
         """Let go of what is only needed while verbs run; a later verb brings it back."""

@@ -1,12 +1,12 @@
 """The engine whose shards live in the workers of a Dask cluster, and outlive them."""
 
-import asyncio
 import concurrent.futures
 import logging
 import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from ..losses import Loss
 from .base import STAY, Answers, Engine
 from .dealing import deal
 from .holder import Holder
-from .messages import Reply, Told, Verb, each_array, told
+from .lines import POLL, Line
+from .messages import Reply, Told, Verb, each_array, ready, told
+from .relay import Relay, line_from, reaches
+from .team import Team
 
 log = logging.getLogger("rankwise")
 
 Array = NDArray[Any]
-POLL = 1.0  # seconds between looks at who is still there, while an answer is waited for
 DOUBT = 5.0  # seconds after which a worker that did not answer is trusted again, if nobody else is there
 PATIENCE = 60.0  # seconds to wait for a worker when none is left
 REACH = 15.0  # seconds for the scheduler to answer
@@ -48,7 +50,8 @@ class Holding:
     numbers: list[int]
     rows: list[slice]
     future: Any  # of Dask; the actor lives as long as it
-    size: int  # observations
+    size: int  # what its shards take to go through, in observations
+    line: Line | Relay | None = None  # how to talk to it, once it is there
 
     def take(self, array: Array) -> Array:
         """Lines of the rows that are held."""
@@ -73,22 +76,32 @@ class Cluster(Engine):
     cuts : ndarray of shape (n_shards + 1,)
         Rows at which the shards begin, and the number of rows.
     sizes : sequence of int
-        Observations of every shard.
+        What every shard takes to go through, in observations.
     loss : Loss
     dtype : dtype
+    n_jobs : int, default=1
+        Threads of the client, for what it does between round trips.
     """
 
     def __init__(
-        self, client: Any, loads: Sequence[Any], cuts: Array, sizes: Sequence[int], loss: Loss, dtype: Any
+        self,
+        client: Any,
+        loads: Sequence[Any],
+        cuts: Array,
+        sizes: Sequence[int],
+        loss: Loss,
+        dtype: Any,
+        n_jobs: int = 1,
     ) -> None:
         self.client, self.loads, self.cuts, self.sizes = client, loads, cuts.tolist(), list(sizes)
         self.loss = require("distributed.protocol.pickle", "dask").dumps(loss)
         self.dtype = np.dtype(dtype)
-        self.n_jobs, self.rounds = 1, 0
+        self.n_jobs, self.team, self.rounds = n_jobs, Team(n_jobs), 0
         self.traffic = Traffic()
         self.holdings: list[Holding] = []
         self._queue: list[Verb] = []
         self._direct: bool | None = None  # whether workers are in reach; found out with the first of them
+        self._lined = True  # whether lines can be had, as far as is known
 
     def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
         """One round: the verb on every shard; a round trip, unless the answers stay where they are."""
@@ -106,10 +119,10 @@ class Cluster(Engine):
 
     def close(self) -> None:
         """Let the shards go; a later verb makes them anew."""
-        for holding in self.holdings:
-            holding.future.release()
-        self.holdings.clear()
+        for holding in list(self.holdings):
+            self._drop(holding)
         self._queue.clear()
+        self.team.close()
 
     def _trip(self, join: str, verbs: list[Verb]) -> Answers:
         """Tell every worker, then those that take over from the lost, until all shards have answered."""
@@ -131,10 +144,12 @@ class Cluster(Engine):
 
     def _ask(self, asked: list[Holding], join: str, verbs: list[Verb], doubted: set[str]) -> list[Reply]:
         """Replies of those that answer; the others are dropped and doubted."""
-        calls = [(holding, self._tell(holding, told(join, verbs, holding.take))) for holding in asked]
+        shared = ready(verbs)
+        for holding in asked:
+            self._tell(holding, told(join, shared, holding.take))
         replies = []
-        for holding, call in calls:
-            reply = self._hear(holding, call)
+        for holding in asked:
+            reply = self._hear(holding)
             if reply is None:
                 self._drop(holding)
                 doubted.add(holding.address)
@@ -146,33 +161,26 @@ class Cluster(Engine):
                 replies.append(reply)
         return replies
 
-    def _tell(self, holding: Holding, message: Told) -> "concurrent.futures.Future[Reply]":
+    def _tell(self, holding: Holding, message: Told) -> None:
         self.traffic.out += message.n_bytes
-        return asyncio.run_coroutine_threadsafe(self._call(holding, message), self.client.loop.asyncio_loop)
+        if holding.line is not None:
+            holding.line.tell(message)
 
-    async def _call(self, holding: Holding, message: Told) -> Reply:
-        """A call of an actor's method that ends whatever goes wrong, and goes straight to the worker if it can."""
-        worker = self.client.rpc(holding.address)
-        if not self._direct:
-            worker = require("distributed.actor", "dask").ProxyRPC(self.client.scheduler, holding.address)
-        wrapped = require("distributed.protocol", "dask").to_serialize(message)
-        found = await worker.actor_execute(function="ask", actor=holding.future.key, args=[wrapped], kwargs={})
-        if found["status"] != "OK":
-            raise found["exception"]
-        reply: Reply = found["result"]
-        return reply
-
-    def _hear(self, holding: Holding, call: "concurrent.futures.Future[Reply]") -> Reply | None:
+    def _hear(self, holding: Holding) -> Reply | None:
         """The reply, or None if there will be none: the connection broke, or the scheduler knows the worker is gone."""
-        while not concurrent.futures.wait([call], POLL).done:
-            if holding.address not in workers_of(self.client):
-                call.cancel()
-                return None
         try:
-            return call.result()
+            found: Reply | None = None if holding.line is None else holding.line.hear()
+        except ClusterError:
+            raise
         except Exception as error:  # the verbs' own errors are in the reply: this is the connection, or a lost actor
             log.debug("no reply from %s: %r", holding.address, error)
             return None
+        return found
+
+    def _wait(self, address: str) -> None:
+        """Raise if nothing will come from there any more."""
+        if address not in workers_of(self.client):
+            raise ConnectionError(f"The worker at {address} is gone.")
 
     def _lost(self) -> list[int]:
         """Shards that nobody holds."""
@@ -180,6 +188,8 @@ class Cluster(Engine):
         return [number for number in range(len(self.loads)) if number not in held]
 
     def _drop(self, holding: Holding) -> None:
+        if holding.line is not None:
+            holding.line.close()
         holding.future.release()
         self.holdings.remove(holding)
 
@@ -191,8 +201,8 @@ class Cluster(Engine):
         making = [self._make(address, mine, threads[address]) for address, mine in dealt.items()]
         made = [holding for holding in making if self._made(holding)]
         self.holdings += made
-        if made:
-            self._direct = self._reaches(made[0].address)
+        for holding in made:
+            holding.line = self._line(holding)
         return made
 
     def _make(self, address: str, numbers: list[int], n_threads: int) -> Holding:
@@ -236,20 +246,22 @@ class Cluster(Engine):
             raise ClusterError(f"Workers died while they loaded shards: {error}") from error
         raise error
 
-    def _reaches(self, address: str) -> bool:
-        """Whether this client can talk to workers itself; if not, the scheduler passes messages on."""
-        if self._direct is not None:
-            return self._direct
-
-        async def reach() -> None:
-            await asyncio.wait_for(self.client.rpc(address).identity(), DOUBT)
-
+    def _line(self, holding: Holding) -> Line | Relay | None:
+        """The shortest way to the actor; None if its worker is lost already."""
+        if self._direct is None:
+            self._direct = reaches(self.client, holding.address)
+        relay = Relay(
+            self.client, holding.address, holding.future.key, self._direct, partial(self._wait, holding.address)
+        )
         try:
-            self.client.sync(reach)
-        except Exception:
-            log.warning("workers cannot be reached directly: the scheduler passes all messages on, which takes longer")
-            return False
-        return True
+            found = line_from(relay) if self._direct and self._lined else relay
+        except ClusterError:
+            raise
+        except Exception as error:
+            log.debug("no way to %s: %r", holding.address, error)
+            return None
+        self._lined = isinstance(found, Line)
+        return found
 
 
 def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:

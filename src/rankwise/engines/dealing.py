@@ -18,7 +18,7 @@ def deal(
     numbers : sequence of int
         Shards to deal, in order.
     sizes : sequence of int
-        Observations of every shard there is, by its number.
+        Observations of every shard there is, by its number; or what it takes to go through.
     threads : mapping of address to number of threads
     held : mapping of address to number of observations
         What the workers have already.

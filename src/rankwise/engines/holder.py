@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .._extras import require
 from ..losses import Loss
 from ..observations import Piece
+from .lines import Door, listen
 from .messages import Reply, Told, heard
 from .shard import Shard
 from .threads import Threads
@@ -42,11 +44,24 @@ class Holder:
         """Run the verbs in order; the answers to the last one, or the error of any."""
         try:
             for verb, args in told.verbs[:-1]:
-                self.engine.run(verb, *heard(args))
+                self.engine.run(verb, *heard(verb, args))
             verb, args = told.verbs[-1]
-            return Reply.of(self.engine.ask(told.join, verb, heard(args)))
+            return Reply.of(self.engine.ask(told.join, verb, heard(verb, args)))
         except Exception as error:
             return Reply(error=_travelling(error))
+
+    def listen(self) -> Door | None:
+        """Where the client can talk to these shards without Dask in between; None if it cannot."""
+        distributed = require("distributed", "dask")
+        worker = distributed.get_worker()
+        protocol, _, _ = worker.address.partition("://")
+        if protocol not in ("tcp", "tls"):
+            return None
+        context = worker.security.get_listen_args("worker")["ssl_context"] if protocol == "tls" else None
+        try:
+            return listen(distributed.comm.get_address_host(worker.address), context, self)
+        except OSError:  # the address is not one of this machine's own
+            return None
 
 
 def _placed(piece: Piece, start: int) -> Piece:

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.lanes import pad_columns
 from ..kernels.rows import Prior
 from .base import Answers
 from .fold import Part
 from .offsets import Offsets
+from .shard import wide
 
 Array = NDArray[Any]
 Verb = tuple[str, tuple[Any, ...]]
-Change = Callable[[Array], Any]
+Change = Callable[[Any], Any]  # of an array, or of `Zeros`
 
 BY_ROW = {  # places of the arguments that have a line for every row of the matrix
     "aim": (0,),
@@ -27,6 +28,7 @@ BY_ROW = {  # places of the arguments that have a line for every row of the matr
     "terms": (1,),
     "transposed": (0,),
 }
+NARROW = ("expected_loss", "gather", "solve_rows")  # the first argument has columns of zeros that need not travel
 
 
 class Zeros(NamedTuple):
@@ -51,7 +53,7 @@ class Told:
 
 @dataclass
 class Reply:
-    """Answers of a worker's shards: runs of pieces by the number of their first shard, and parts of a sum."""
+    """Answers of a worker's shards: pieces with their shards' numbers, and parts of a sum."""
 
     pieces: list[tuple[int, Array]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -59,13 +61,8 @@ class Reply:
 
     @classmethod
     def of(cls, answers: Answers) -> "Reply":
-        """What there is to send; pieces of shards that follow each other as one."""
-        runs = groupby(enumerate(answers.pieces), key=lambda item: item[1][0] - item[0])
-        pieces = []
-        for _, run in runs:
-            numbered = [piece for _, piece in run]
-            pieces.append((numbered[0][0], np.concatenate([piece for _, piece in numbered])))
-        return cls(pieces, answers.fold.parts)
+        """What there is to send, as it lies in memory."""
+        return cls([(number, np.ascontiguousarray(piece)) for number, piece in answers.pieces], answers.fold.parts)
 
     def answers(self, join: str) -> Answers:
         """The same as the client's engine joins them."""
@@ -80,28 +77,36 @@ class Reply:
         return sum(piece.nbytes for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
 
 
+def ready(verbs: Sequence[Verb]) -> list[Verb]:
+    """Verbs as all workers are told them, but for what has a line for every row."""
+    return [(verb, _changed(verb, _narrow(verb, args), lambda array: array, _sent)) for verb, args in verbs]
+
+
 def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
-    """Verbs as one worker is told them; `take` cuts an array that has a line per row down to the worker's rows."""
-    return Told(join, [(verb, each_array(_of_rows(verb, args, take), _sent)) for verb, args in verbs])
+    """Verbs that are `ready` as one worker is told them; `take` cuts an array with a line per row to the worker's."""
+    return Told(join, [(verb, _changed(verb, args, lambda a: _sent(take(a)), lambda a: a)) for verb, args in verbs])
 
 
-def heard(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments as the kernels know them: kernels are compiled for arrays that can be written to."""
+def heard(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments as the kernels know them: they are compiled for arrays that can be written to, of whole lanes."""
     found: tuple[Any, ...] = each_array(args, own)
+    if verb in NARROW:
+        whole = pad_columns(found[0], found[0].dtype) if verb == "gather" else wide(found[0])
+        return (whole, *found[1:])
     return found
 
 
-def own(array: Array) -> Array:
+def own(array: Array | Zeros) -> Array:
     """The array itself, or a copy if it lies in a message's bytes and cannot be written to or is not aligned."""
+    if isinstance(array, Zeros):
+        return np.zeros(array.shape, array.dtype)
     return array if array.flags.writeable and array.flags.aligned else array.copy()
 
 
 def each_array(value: Any, change: Change) -> Any:
     """The same value with every array in it changed."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | Zeros):
         return change(value)
-    if isinstance(value, Zeros):
-        return np.zeros(value.shape, value.dtype)
     if isinstance(value, Offsets):
         return Offsets(value.constant, each_array(value.rows, change), each_array(value.cols, change))
     if isinstance(value, tuple):
@@ -110,16 +115,27 @@ def each_array(value: Any, change: Change) -> Any:
     return value
 
 
-def _of_rows(verb: str, args: tuple[Any, ...], take: Change) -> tuple[Any, ...]:
-    """The arguments with those that have a line per row cut down."""
-    places = BY_ROW.get(verb, ())
-    found = [take(arg) if place in places else arg for place, arg in enumerate(args)]
-    if verb == "solve_rows":
-        prior = found[1]
-        found[1] = Prior(take(prior.means), prior.precisions, take(prior.counts))
-    if verb == "shift" and found[0] is not None:
-        found[0] = Offsets(found[0].constant, take(found[0].rows), found[0].cols)
-    return tuple(found)
+def _changed(verb: str, args: tuple[Any, ...], by_row: Change, others: Change) -> tuple[Any, ...]:
+    """The arguments with their arrays changed: those that have a line per row in one way, the others in another."""
+
+    def changed(place: int, arg: Any) -> Any:
+        if isinstance(arg, Prior):
+            return Prior(by_row(arg.means), others(arg.precisions), by_row(arg.counts))
+        if isinstance(arg, Offsets):
+            return Offsets(arg.constant, by_row(arg.rows), others(arg.cols))
+        return each_array(arg, by_row if place in BY_ROW.get(verb, ()) else others)
+
+    return tuple(changed(place, arg) for place, arg in enumerate(args))
+
+
+def _narrow(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments without the columns of zeros that only kernels want."""
+    if verb not in NARROW:
+        return args
+    first, width = args[0], args[1] if verb == "gather" else args[-1].shape[1]  # as many as a row has variances
+    if verb == "gather":
+        return (first[:, :width], *args[1:])
+    return (first._replace(factors=first.factors[:, :width], variances=first.variances[:, :width]), *args[1:])
 
 
 def _sent(array: Array) -> Any:

@@ -171,19 +171,21 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    def gather(self, block: Array) -> Array:
-        """Sums of the rows of `block` over every row's columns. Join: concatenate."""
-        wide = pad_columns(block, block.dtype)
-        rows = np.empty((self.stop - self.start, wide.shape[1]), block.dtype)
-        pattern.gather(self.indptr, self.indices, wide, rows)
-        return rows[:, : block.shape[1]]
+    def gather(self, block: Array, width: int) -> Array:
+        """Sums of the rows of `block` over every row's columns. Join: concatenate.
+
+        The block has columns of zeros up to a multiple of eight; the first `width` are wanted.
+        """
+        rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
+        pattern.gather(self.indptr, self.indices, block, rows)
+        return rows[:, :width]
 
     def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Array, Array]:
         """Better means and variances of the rows, in that order on axis 1. Join: concatenate.
 
         And the sums that the kernel has. Join: sum.
         """
-        mine, given = slice(self.start, self.stop), _wide(given)
+        mine, given = slice(self.start, self.stop), wide(given)
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
         arrays = self.indptr, self.indices, self.targets, self.weights
@@ -192,7 +194,7 @@ class Shard:
 
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
         """Sum of the expected losses. Join: sum."""
-        mine, given = slice(self.start, self.stop), _wide(given)
+        mine, given = slice(self.start, self.stop), wide(given)
         arrays = self.indptr, self.indices, self.targets, self.weights
         return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
 
@@ -216,7 +218,7 @@ def _fixed(array: Array) -> Array:
     return array
 
 
-def _wide(given: Given) -> Given:
+def wide(given: Given) -> Given:
     """The other side's factors as wide as the kernels want them."""
     factors, variances = (pad_columns(part, part.dtype) for part in given[:2])
     return given._replace(factors=factors, variances=variances)

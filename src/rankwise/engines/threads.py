@@ -3,7 +3,6 @@
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -14,6 +13,7 @@ from .._errors import SettingError
 from .base import Answers, Engine
 from .buffers import Buffers
 from .shard import Shard
+from .team import Team
 
 Join = Callable[[int, Any], None]
 
@@ -43,7 +43,7 @@ class Threads(Engine):
         self.shards = shards
         self.numbers = range(len(shards)) if numbers is None else numbers  # of the shards, among all there are
         self.n_jobs = min(usable_cores(n_jobs), len(shards))
-        self._pool: ThreadPoolExecutor | None = None
+        self.team = Team(self.n_jobs)
         self.rounds = 0
         self.buffers = Buffers()
         for shard in shards:
@@ -55,24 +55,10 @@ class Threads(Engine):
         self._each(verb, args, lambda index, answer: answers.take(self.numbers[index], answer))
         return answers
 
-    def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Some work for each of some items, beside the shards; items are taken in order."""
-        found: list[Any] = [None] * len(items)
-        numbers = itertools.count()
-
-        def some() -> None:
-            while (index := next(numbers)) < len(items):
-                found[index] = work(items[index])
-
-        self._together(some, min(self.n_jobs, len(items)))
-        return found
-
     def close(self) -> None:
         """End the threads and drop the buffers; a later verb starts them again."""
         self.buffers.clear()
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.team.close()
 
     def _each(self, verb: str, args: tuple[Any, ...], join: Join) -> None:
         self.rounds += 1
@@ -81,20 +67,9 @@ class Threads(Engine):
                 join(index, shard.answer(verb, args))
             return
         round_ = _Round(self.shards, verb, args, join, lookahead=self.n_jobs + 2)
-        self._together(round_.work, self.n_jobs)
+        self.team.together(round_.work, self.n_jobs)
         if round_.error is not None:
             raise round_.error
-
-    def _together(self, work: Callable[[], None], n: int) -> None:
-        """The same work in so many threads at once, this one among them."""
-        if self._pool is None and n > 1:
-            self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
-        helpers = [self._pool.submit(work) for _ in range(n - 1)] if self._pool is not None else []
-        try:
-            work()
-        finally:
-            for helper in helpers:
-                helper.result()
 
 
 class _Round:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .._checks import all_finite
 from ..engines import Engine
-from ..kernels.lanes import padded
+from ..kernels.lanes import pad_columns, padded
 from ..kernels.rows import Given, Prior, Task
 from ..spectral.tall import blended
 from .learned import LearnedSide
@@ -119,12 +119,17 @@ class Side:
 
 def spread(engine: Engine, lengths: Array, weights: Array) -> Array:
     """``lengths[i]`` times the sum of ``weights[j]`` over the columns j of row i's entries, for every row."""
-    return lengths[:, None] * engine.concatenate("gather", np.ascontiguousarray(weights, lengths.dtype))
+    return lengths[:, None] * gathered(engine, np.asarray(weights, lengths.dtype))
+
+
+def gathered(engine: Engine, block: Array) -> Array:
+    """Sum of ``block[j]`` over the columns j of row i's entries, for every row."""
+    return engine.concatenate("gather", pad_columns(block, block.dtype), block.shape[1])
 
 
 def lengths_of(engine: Engine, n_other: int, dtype: Any) -> Array:
     """``n_i**-0.5`` of every row with n_i entries, one for rows without any."""
-    counts = engine.concatenate("gather", np.ones((n_other, 1), dtype))[:, 0]
+    counts = gathered(engine, np.ones((n_other, 1), dtype))[:, 0]
     return (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(dtype)
 
 

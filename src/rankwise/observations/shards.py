@@ -34,12 +34,23 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     size = min(max(n_observed // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
     n_shards = _even(n_observed // size)
-    work = indptr + np.uint64(min(PER_ROW, n_observed // max(n_rows, 1))) * np.arange(n_rows + 1, dtype=np.uint64)
+    work = indptr + row_work(n_rows, n_observed) * np.arange(n_rows + 1, dtype=np.uint64)
     wanted = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
     inner = np.searchsorted(work, wanted, side="left")
     begins, first = np.unique(indptr[inner], return_index=True)
     inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
+
+
+def row_work(n_rows: int, n_observed: int) -> np.uint64:
+    """Entries that a row counts as, beside its own."""
+    return np.uint64(min(PER_ROW, n_observed // max(n_rows, 1)))
+
+
+def shard_work(sizes: Sequence[int], cuts: NDArray[np.int64]) -> list[int]:
+    """What each shard takes to go through, in entries; `sizes` are its own."""
+    per_row = int(row_work(int(cuts[-1]), sum(sizes)))
+    return [size + per_row * n for size, n in zip(sizes, np.diff(cuts).tolist(), strict=True)]
 
 
 def _even(n: int) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import all_finite
-from ..model.sides import Side, lengths_of
+from ..model.sides import Side, gathered, lengths_of
 from ..spectral.tall import blended
 
 Array = NDArray[Any]
@@ -75,11 +75,11 @@ class PatternPrior:
 
     def _seen(self, weights: Array) -> tuple[Array, Array]:
         """What weights say of the rows, and the squares of that."""
-        gathered = self.side.engine.concatenate("gather", weights)
-        return blended((1, gathered), scale=self.lengths, each=self.side.engine.each)
+        found = gathered(self.side.engine, weights)
+        return blended((1, found), scale=self.lengths, each=self.side.engine.each)
 
     def _gather(self, rows: Array) -> Array:
-        return self.other.engine.concatenate("gather", rows)
+        return gathered(self.other.engine, rows)
 
 
 def _ratio(above: Array, below: Array, dtype: Any) -> Array:
