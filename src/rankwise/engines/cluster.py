@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import ClusterError, SettingError
-from .._extras import require
 from ..losses import Loss
 from .base import STAY, Answers, Engine
 from .dealing import deal
+from .distributed import distributed
 from .holder import Holder
 from .lines import POLL, Line
 from .messages import Reply, Told, Verb, each_array, ready, told
@@ -94,7 +94,7 @@ class Cluster(Engine):
         n_jobs: int = 1,
     ) -> None:
         self.client, self.loads, self.cuts, self.sizes = client, loads, cuts.tolist(), list(sizes)
-        self.loss = require("distributed.protocol.pickle", "dask").dumps(loss)
+        self.loss = distributed().protocol.pickle.dumps(loss)
         self.dtype = np.dtype(dtype)
         self.n_jobs, self.team, self.rounds = n_jobs, Team(n_jobs), 0
         self.traffic = Traffic()
@@ -242,7 +242,7 @@ class Cluster(Engine):
         future.release()
         if error is None or holding.address not in workers_of(self.client):
             return False
-        if isinstance(error, require("distributed", "dask").KilledWorker):
+        if isinstance(error, distributed().KilledWorker):
             raise ClusterError(f"Workers died while they loaded shards: {error}") from error
         raise error
 
@@ -305,14 +305,14 @@ def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
 
 def client_of(client: Any) -> Any:
     """The client that is meant: the given one, or the one that this process has made last."""
-    distributed = require("distributed", "dask")
+    dask = distributed()
     if client is None:
         try:
-            client = distributed.default_client()
+            client = dask.default_client()
         except ValueError:
             raise SettingError(
                 "No Dask client is there; make one with `dask.distributed.Client(...)` and give it as `client=`."
             ) from None
-    if not isinstance(client, distributed.Client) or client.asynchronous:
+    if not isinstance(client, dask.Client) or client.asynchronous:
         raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
     return client

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._extras import require
 from ..losses import Loss
 from ..observations import Piece
+from .distributed import distributed
 from .lines import Door, listen
 from .messages import Reply, Told, heard
 from .shard import Shard
@@ -52,14 +52,14 @@ class Holder:
 
     def listen(self) -> Door | None:
         """Where the client can talk to these shards without Dask in between; None if it cannot."""
-        distributed = require("distributed", "dask")
-        worker = distributed.get_worker()
+        dask = distributed()
+        worker = dask.get_worker()
         protocol, _, _ = worker.address.partition("://")
         if protocol not in ("tcp", "tls"):
             return None
         context = worker.security.get_listen_args("worker")["ssl_context"] if protocol == "tls" else None
         try:
-            return listen(distributed.comm.get_address_host(worker.address), context, self)
+            return listen(dask.comm.get_address_host(worker.address), context, self)
         except OSError:  # the address is not one of this machine's own
             return None
 

@@ -60,6 +60,7 @@ class Line:
             self.socket.close()
             raise
         self.socket.settimeout(POLL)
+        weakref.finalize(self, self.socket.close)  # for who forgets to hang up
 
     def tell(self, message: Any) -> None:
         """Ask something; what goes wrong is for `hear` to say."""

@@ -5,7 +5,7 @@ import concurrent.futures
 import logging
 from typing import Any
 
-from .._extras import require
+from .distributed import distributed
 from .lines import POLL, Door, Line, Wait
 
 log = logging.getLogger("rankwise")
@@ -59,8 +59,8 @@ class Relay:
         """A call of an actor's method that ends whatever goes wrong."""
         worker = self.client.rpc(self.address)
         if not self.direct:
-            worker = require("distributed.actor", "dask").ProxyRPC(self.client.scheduler, self.address)
-        wrapped = [require("distributed.protocol", "dask").to_serialize(part) for part in message]
+            worker = distributed().actor.ProxyRPC(self.client.scheduler, self.address)
+        wrapped = [distributed().protocol.to_serialize(part) for part in message]
         found = await worker.actor_execute(function=function, actor=self.key, args=wrapped, kwargs={})
         if found["status"] != "OK":
             raise found["exception"]
@@ -74,7 +74,7 @@ def line_from(relay: Relay) -> Line | Relay:
         door: Door | None = relay.hear()
         if door is None:
             return relay
-        host = require("distributed.comm", "dask").get_address_host(relay.address)
+        host = distributed().comm.get_address_host(relay.address)
         return Line(host, door, _context(relay.client, relay.address), relay.wait)
     except OSError as error:
         log.info("no line to %s, so Dask's own messages are used, which take longer: %r", relay.address, error)
