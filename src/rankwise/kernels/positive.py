@@ -4,14 +4,14 @@ import math
 
 from numba import uint64
 
-from .jit import inner, jit
+from .jit import jit
 from .lanes import LANES, accumulate, add, add_times, load, store, times, total, zeros
 
 STRIDE = uint64(LANES)
 _1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
 
 
-@inner
+@jit
 def subtract_outer(matrix, first, width):
     """From rows `first` to first + 3, take what the finished rows above explain: ``R.T R`` of these."""
     for b in range(first - first % STRIDE, width, STRIDE):
@@ -27,7 +27,7 @@ def subtract_outer(matrix, first, width):
         accumulate(matrix[first + _3], b, c3)
 
 
-@inner
+@jit
 def factor(matrix, n, width):
     """Overwrite the upper half of the first n rows with R, where ``R.T R = matrix``.
 
