@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
-TWICE := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+TWICE := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 DEMO_READY := .venv/.ready-demo
 TEST_READY := .venv/.ready-test
 BENCH_READY := .venv/.ready-bench

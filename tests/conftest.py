@@ -1,7 +1,11 @@
 """One BLAS thread for the reference computations: small matrices gain nothing from two, and busy machines lose much."""
 
+import numpy as np
 import pytest
+from helpers import RARE
 from threadpoolctl import threadpool_limits
+
+from rankwise.losses import Loss
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -10,18 +14,47 @@ def one_blas_thread():
         yield
 
 
-# Row solves compile for 3 to 8 s for each loss: what holds for every loss is tested for these in `make test-all` alone.
-SLOW_LOSSES = {"CustomLoss", "EpsilonInsensitive", "Mixed", "OrdinalHinge", "Quantile", "SmoothHinge", "SquaredHinge"}
-SLOW_FILES = {"test_expected.py", "test_fold_in.py", "test_sweeps.py", "test_warm_start.py", "test_weights.py"}
+# A kernel compiles for every loss, number type and weighting that it meets, and a row solve takes seconds. In
+# `make test` the laws of the losses themselves run for every loss; what holds whatever the loss is runs for a few of
+# them, and single precision and weights for fewer still. `make test-all` runs everything.
+OWN_LAWS = ("best_weight", "expected", "kernels", "losses", "nonsmooth_losses", "objectives")
+THOROUGH = {"Absolute", "Logistic", "Square"}
+# The longest files, which two processes begin with; neighbours compile different kernels.
+FIRST = (
+    "sklearn",
+    "imputer",
+    "doctests",
+    "sweeps",
+    "nonsmooth_pursuit",
+    "losses",
+    "expected",
+    "cluster",
+    "best_weight",
+)
+
+
+def tested(item):
+    """What a test's file is named after."""
+    return item.path.stem.removeprefix("test_")
+
+
+def is_rare(item):
+    """Whether a test would make kernels compile for one more loss, number type or weighting."""
+    given = getattr(getattr(item, "callspec", None), "params", {})
+    loss, name = given.get("loss"), type(given.get("loss")).__name__
+    unusual = given.get("dtype") is np.float32 or given.get("weights") is True or given.get("weighted") is True
+    if not isinstance(loss, Loss):
+        return False
+    return (name in RARE and tested(item) not in OWN_LAWS) or (unusual and name not in THOROUGH)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests slow that would make the row solves compile for one more loss."""
+    """Mark tests of what is rare slow, and put the longest files first."""
     for item in items:
-        given = getattr(getattr(item, "callspec", None), "params", {}).get("loss")
-        if item.path.name in SLOW_FILES and type(given).__name__ in SLOW_LOSSES:
+        if is_rare(item):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: FIRST.index(tested(item)) if tested(item) in FIRST else len(FIRST))
 
 
 @pytest.fixture

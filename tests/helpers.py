@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from rankwise.losses import Huber, Logistic, Loss, Mixed, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.losses.base import SignLoss
@@ -12,6 +13,8 @@ from rankwise.observations import Observations
 
 FILMS = ("Toy Story (1995)", "Babe (1995)", "Matrix, The (1999)", *(f"Film {k}, The" for k in range(37)))
 ROOT = Path(__file__).resolve().parents[1]
+# What holds whatever the loss is runs for these in `make test-all` alone.
+RARE = {"CustomLoss", "EpsilonInsensitive", "Mixed", "OrdinalHinge", "Quantile", "SmoothHinge", "SquaredHinge"}
 SMOOTH_LOSSES = [Square(), Logistic(), Huber(), Huber(0.3), SquaredHinge(), SmoothHinge(), Poisson()]
 
 
@@ -32,6 +35,16 @@ def write_ratings(folder: Path) -> None:
     for name, part in parts.items():
         with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("user", "film", "stars")[: len(part[0])], *part])
+
+
+def rarely(*case):
+    """A case that `make test` leaves out, as kernels would compile for it alone."""
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
+def but_rarely(losses, rare=RARE):
+    """The losses, those of rare kinds as cases that `make test` leaves out."""
+    return [rarely(loss) if type(loss).__name__ in rare else loss for loss in losses]
 
 
 def targets_for(loss: Loss, rng: np.random.Generator, size) -> np.ndarray:

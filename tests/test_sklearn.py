@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from helpers import rarely
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -32,7 +33,8 @@ from rankwise.spectral import PowerMethod
 MATRICES = [MatrixCompletion(rank=3, max_iter=3), RobustFactorization(rank=3)]
 PAIRS = [PairRegressor(rank=3, max_iter=3), SignedLinkPredictor(rank=3, max_iter=3)]
 # Checks that give X with other than two columns; a pair has two, a row label and a column label. The same checks run
-# on the same estimators in `test_estimators_of_pairs_pass_every_check_on_the_first_two_columns`.
+# on the same estimators in `test_estimators_of_pairs_pass_every_check_on_the_first_two_columns`, and the others there
+# in `make test-all` alone.
 NOT_PAIRS = (
     *("check_all_zero_sample_weights_error", "check_dict_unchanged", "check_dont_overwrite_parameters"),
     *("check_dtype_object", "check_estimators_dtypes", "check_estimators_nan_inf", "check_estimators_pickle"),
@@ -64,7 +66,18 @@ def test_estimators_of_pairs_pass_every_check_but_those_with_other_columns(estim
     check(estimator)
 
 
-@parametrize_with_checks(PAIRS)
+def others_rarely(every_check):
+    """The cases of a test of every check; those that need no other columns are left to `make test-all`."""
+    names, cases = every_check.args
+    kept = [
+        case if check.func.__name__ in (*NOT_PAIRS, *MORE[type(estimator)]) else rarely(*case)
+        for case in cases
+        for estimator, check in [case]
+    ]
+    return pytest.mark.parametrize(names, kept, **every_check.kwargs)
+
+
+@others_rarely(parametrize_with_checks(PAIRS))
 def test_estimators_of_pairs_pass_every_check_on_the_first_two_columns(estimator, check, monkeypatch):
     monkeypatch.setattr(pairs_module, "as_pairs", lambda X: as_pairs(first_two(X)))
     check(estimator)

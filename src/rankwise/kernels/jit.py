@@ -70,7 +70,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def inner(function: Callable[..., Any]) -> Any:
-    """The same for a function that only kernels call; called from Python it would crash."""
+    """The same for a function of tuples that only kernels call; called from Python, as by a `py_func`, it crashes."""
     return _cached(function, INNER)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import inner, jit
+from .jit import jit
 
 NEWLINE, RETURN, PLUS, MINUS, POINT, ZERO, NINE = 10, 13, 43, 45, 46, 48, 57
 LOWER_E, UPPER_E = 101, 69
@@ -11,7 +11,7 @@ POWERS = 10.0 ** np.arange(23)  # all exact
 SLACK = 2.0**-48  # above the relative error of a quotient of a rounded integer and an exact power
 
 
-@inner
+@jit
 def read_integer(text, at):
     """The integer that begins at byte `at` and where it ends; an end of -1 if it is not a plain one."""
     negative = text[at] == MINUS

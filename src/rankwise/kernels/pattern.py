@@ -3,7 +3,7 @@
 import numpy as np
 from numba import float64, uint64
 
-from .jit import inner, jit
+from .jit import jit
 from .lanes import LANES, accumulate, add_times, load, store, times, widen, zeros
 
 STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
@@ -134,7 +134,7 @@ def product_block(indptr, indices, values, V, rows):
         block_row(indices, values, V, indptr[i], indptr[i + uint64(1)], rows[i])
 
 
-@inner
+@jit
 def block_row(indices, values, V, lo, hi, out):
     """One row of ``G V``."""
     for c in range(uint64(0), uint64(out.size), STRIDE):
@@ -151,7 +151,7 @@ def transposed_block(indptr, indices, values, U, cols):
         scatter_row(indices, values, U[i], indptr[i], indptr[i + uint64(1)], cols)
 
 
-@inner
+@jit
 def scatter_row(indices, values, left, lo, hi, cols):
     """Add one row's part of ``G.T U``."""
     for c in range(uint64(0), uint64(left.size), STRIDE):

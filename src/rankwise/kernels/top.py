@@ -3,7 +3,7 @@
 import numpy as np
 from numba import float64, uint64
 
-from .jit import inner, jit
+from .jit import jit
 
 WIDTH = 128  # columns scored at a time: their factors and scores stay in the cache
 GROUP = 32  # scores looked at together
@@ -37,7 +37,7 @@ def best_columns(left, right, base, shift, indptr, indices, places, scores, colu
         sort_heap(scores[i], columns[i], counts[i])
 
 
-@inner
+@jit
 def add_products(left, block, found):
     """``found += left @ block``, four terms in one pass over `found`; the same additions for every column."""
     whole = left.size // 4 * 4
@@ -52,7 +52,7 @@ def add_products(left, block, found):
             found[j] += weight * line[j]
 
 
-@inner
+@jit
 def leave_out(indices, k, last, places, start, width, found):
     """Minus infinity for the columns to leave out among ``start, ..., start + width - 1``; where to go on."""
     while k < last and places[indices[k]] < start + width:
@@ -63,7 +63,7 @@ def leave_out(indices, k, last, places, start, width, found):
     return k
 
 
-@inner
+@jit
 def keep_best(found, width, start, scores, columns, count):
     """Put scores better than the worst kept into a heap whose root is the worst; its new size."""
     for first in range(0, width, GROUP):
@@ -81,7 +81,7 @@ def keep_best(found, width, start, scores, columns, count):
     return count
 
 
-@inner
+@jit
 def any_above(found, worst):
     """Whether any score is above `worst`; no early exit, so that it vectorises."""
     above = 0
@@ -90,20 +90,20 @@ def any_above(found, worst):
     return above > 0
 
 
-@inner
+@jit
 def worse(scores, columns, a, b):
     """Whether place a of a heap holds less than place b: a lower score, or the same and a higher column."""
     return scores[a] < scores[b] or (scores[a] == scores[b] and columns[a] > columns[b])
 
 
-@inner
+@jit
 def swap(scores, columns, a, b):
     """Exchange two places of a heap."""
     scores[a], scores[b] = scores[b], scores[a]
     columns[a], columns[b] = columns[b], columns[a]
 
 
-@inner
+@jit
 def rise(scores, columns, at):
     """Restore the heap after its last place changed."""
     while at > 0 and worse(scores, columns, at, (at - 1) // 2):
@@ -111,7 +111,7 @@ def rise(scores, columns, at):
         at = (at - 1) // 2
 
 
-@inner
+@jit
 def sink(scores, columns, size):
     """Restore the heap after its root changed."""
     at = 0
@@ -125,7 +125,7 @@ def sink(scores, columns, size):
         at = child
 
 
-@inner
+@jit
 def sort_heap(scores, columns, count):
     """Best first."""
     for size in range(count - 1, 0, -1):
