@@ -224,13 +224,14 @@ BREAKS = [
         "= version, None if theta is None else theta.copy()",
         "= version, theta",
         "test_journal.py",
+        "shrunk",
     ),
     Break(
         "observations/sharding.py",
         'spool.single and duplicates == "error"',
         "spool.single",
         "test_shard_folder.py",
-        "merged",
+        "come_back",
     ),
     Break(
         "observations/sharding.py",
