@@ -67,7 +67,8 @@ BREAKS = [
         "solvers/greedy.py",
         "if gradient.norm == 0.0:",
         "if False:",
-        "test_loop.py test_refine.py test_theorems.py test_estimator.py",
+        "test_loop.py",
+        "square_is_zero",
     ),
     Break("solvers/refine.py", "1.0 - share + share * shrink", "share * shrink", "test_refine.py", "share_of_a_step"),
     Break(
@@ -106,8 +107,9 @@ BREAKS = [
         "side.precisions = n / np.maximum(squares, 1e-30)",
         "side.precisions = (n + 1) / np.maximum(squares, 1e-30)",
         "test_sweeps.py",
+        "every_learned_number",
     ),
-    Break("solvers/sweeps.py", "return sign * weight", "return weight", "test_sweeps.py"),
+    Break("solvers/sweeps.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
     Break("solvers/sweeps.py", "or state.step < 2:", "or state.step < 3:", "test_sweeps.py", "second_sweep"),
     Break(
         "model/files.py",
