@@ -686,3 +686,16 @@ def test_plain_files_are_read_as_numpy_reads_them(tmp_path):
     with (tmp_path / "file").open("rb") as file, np.load(tmp_path / "file") as plain:
         found = read_arrays(file)
         assert list(found) == list(arrays) and all(same(found[name], plain[name]) for name in arrays)
+
+
+@pytest.mark.parametrize("array", [np.arange(5.0), np.zeros(0), np.array(3)], ids=["several", "none", "one"])
+def test_a_file_that_was_never_sealed_has_the_checksums_of_its_parts(array):
+    file = io.BytesIO()
+    np.savez(file, part=array)
+    whole = file.getvalue()
+    start = whole.index(b"\x93NUMPY")
+    for at in range(start, start + 128 + array.nbytes):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1
+        with pytest.raises(DAMAGE):
+            read_arrays(io.BytesIO(flipped))
