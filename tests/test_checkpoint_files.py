@@ -644,6 +644,24 @@ def overlapping(n):
     return file.getvalue()
 
 
+def nested(size, depth):
+    """Arrays that hold each other's parts of the file: together they are `depth` times as large as it."""
+    inside, known = b"", []
+    for k in range(depth):
+        file, held = io.BytesIO(), np.frombuffer(inside or bytes(size), np.uint8)
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(f"array{k}.npy", array_bytes(held))
+            own = archive.filelist[0]
+            shift = archive.fp.tell() - len(inside)
+            inside = file.getvalue()
+            for each in known:
+                each.header_offset += shift
+            archive.filelist += known
+        known.append(own)
+    seal(file)
+    return file.getvalue()
+
+
 BOMBS = {
     "compressed": packed(("U.npy", array_bytes(np.zeros(10_000_000))), compression=zipfile.ZIP_DEFLATED),
     "a shape that lies": packed(("U.npy", array_bytes(np.zeros(10), shape=(10_000_000,)))),
@@ -658,6 +676,7 @@ BOMBS = {
     "objects": packed(("U.npy", array_bytes(np.zeros(10), descr="|O"))),
     "fields": packed(("U.npy", array_bytes(np.zeros(10), descr=[("a", "<f8")]))),
     "no array": packed(("U.txt", b"hello")),
+    "nested": nested(1_000_000, 12),
 }
 
 
