@@ -24,13 +24,14 @@ test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(TWICE)
 
+# Traced, all tests would take hours: some cases of each are taken, six files to a process, two processes at a time.
 # Compiled kernels are out of the tracer's sight: their laws run a second time with the kernels left as Python.
-LAWS := blocks expected kernels lanes losses mixed nonsmooth_losses observations recommend refine shard_folder sweeps
-coverage: $(TEST_READY)  ## Run all tests and list the lines of src/ that none of them reaches
+TRACED := env PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p few_cases -m "not slow"
+LAWS := expected kernels lanes losses mixed nonsmooth_losses observations recommend
+coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that none of them reaches
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -q
-	PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p plain_kernels -m "not slow" \
-		$(LAWS:%=tests/test_%.py)
+	ls tests/test_*.py | xargs -n 6 -P 2 $(TRACED) --cases 3
+	$(TRACED) --cases 30 -p plain_kernels $(LAWS:%=tests/test_%.py)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95
 

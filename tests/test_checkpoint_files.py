@@ -660,6 +660,24 @@ def overlapping(n):
     return file.getvalue()
 
 
+def nested(size, depth):
+    """Arrays that hold each other's parts of the file: together they are `depth` times as large as it."""
+    inside, known = b"", []
+    for k in range(depth):
+        file, held = io.BytesIO(), np.frombuffer(inside or bytes(size), np.uint8)
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(f"array{k}.npy", array_bytes(held))
+            own = archive.filelist[0]
+            shift = archive.fp.tell() - len(inside)
+            inside = file.getvalue()
+            for each in known:
+                each.header_offset += shift
+            archive.filelist += known
+        known.append(own)
+    seal(file)
+    return file.getvalue()
+
+
 BOMBS = {
     "compressed": packed(("U.npy", array_bytes(np.zeros(10_000_000))), compression=zipfile.ZIP_DEFLATED),
     "a shape that lies": packed(("U.npy", array_bytes(np.zeros(10), shape=(10_000_000,)))),
@@ -674,6 +692,7 @@ BOMBS = {
     "objects": packed(("U.npy", array_bytes(np.zeros(10), descr="|O"))),
     "fields": packed(("U.npy", array_bytes(np.zeros(10), descr=[("a", "<f8")]))),
     "no array": packed(("U.txt", b"hello")),
+    "nested": nested(1_000_000, 12),
 }
 
 
@@ -702,3 +721,16 @@ def test_plain_files_are_read_as_numpy_reads_them(tmp_path):
     with (tmp_path / "file").open("rb") as file, np.load(tmp_path / "file") as plain:
         found = read_arrays(file)
         assert list(found) == list(arrays) and all(same(found[name], plain[name]) for name in arrays)
+
+
+@pytest.mark.parametrize("array", [np.arange(5.0), np.zeros(0), np.array(3)], ids=["several", "none", "one"])
+def test_a_file_that_was_never_sealed_has_the_checksums_of_its_parts(array):
+    file = io.BytesIO()
+    np.savez(file, part=array)
+    whole = file.getvalue()
+    start = whole.index(b"\x93NUMPY")
+    for at in range(start, start + 128 + array.nbytes):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1
+        with pytest.raises(DAMAGE):
+            read_arrays(io.BytesIO(flipped))

@@ -67,6 +67,20 @@ def test_a_new_shard_is_where_the_old_ones_are_after_every_step(name, ridge):
     assert len(looked) >= 3
 
 
+@pytest.mark.parametrize("begin", ["place", "replace"])
+def test_terms_that_were_replaced_and_shrunk_since_are_shrunk_once_in_a_new_shard(begin):
+    problem, rng = Problem(some_entries(Square()), Square()), np.random.default_rng(2)
+    U, V = (rng.standard_normal((size, 2)) for size in problem.shape)
+    if begin == "place":
+        problem.place(None, U, V)
+    else:
+        problem.add(1.0, 1.0, U[:, 0], V[:, 0])
+        problem.replace(np.array([0.7]))
+    for shrink in (0.5, 0.25):
+        problem.add(shrink, 2.0, U[:, 1], V[:, 1])
+        assert_same(problem)
+
+
 @pytest.mark.parametrize("name", ["economic", "coefficients", "nonsmooth", "bayes"])
 def test_a_new_shard_joins_in_at_any_round(name):
     """Every round of a fit asks one shard that has just been made; the model is the same."""

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise import Observations, Problem, solve
+from rankwise.engines.stored import Scratch, as_bytes
 from rankwise.observations import map_shard, write_shards
 from rankwise.observations import shards as cutting
 from rankwise.observations.shard_files import write_shard
@@ -98,6 +99,7 @@ def test_repeats_are_refused_by_name_and_nothing_is_left(tmp_path):
     st.integers(1, 60),
     st.sampled_from(["mean", "last"]),
 )
+@example([(0, 0, 0), (0, 0, 0), (0, 0, 1)], 2, "mean")  # float32 holds the values, and not their mean
 def test_any_entries_come_back(tmp_path_factory, triples, size, duplicates):
     rows, cols, values = (np.array(part) for part in zip(*triples, strict=True))
     folder = tmp_path_factory.mktemp("any") / "f"
@@ -118,6 +120,19 @@ def test_facts_and_samples_are_those_of_memory(tmp_path):
     assert np.array_equal(found.row_weights(), wanted.row_weights())
     assert_same_pieces(wanted.transposed(), found.transposed())
     assert_same_pieces(wanted, found.transposed().transposed())
+
+
+@pytest.mark.parametrize("memory_limit", [None, "1 GB"])
+def test_a_step_that_is_repeated_does_nothing(tmp_path, memory_limit):
+    """Shards on disk are made anew for every verb, and remember how far they are."""
+    problem = Problem(rw.ShardFolder(written(tmp_path), memory_limit=memory_limit), "square", n_jobs=1)
+    u, v = (np.full(size, size**-0.5) for size in problem.shape)
+    problem.add(1.0, 50.0, u, v)
+    before = problem.engine.sum("evaluate")[0]
+    problem.engine.run("add", problem.version, 0.5, 20.0)
+    assert problem.engine.sum("evaluate")[0] == before
+    problem.engine.run("add", problem.version + 1, 0.5, 20.0)
+    assert problem.engine.sum("evaluate")[0] != before
 
 
 @pytest.mark.parametrize("method", ["eglrl", "glrl", "altmin", "ais-impute", "rankwise", "factors"])
@@ -338,6 +353,14 @@ def test_scratch_that_does_not_fit_gives_a_sentence(tmp_path):
         signal.signal(signal.SIGXFSZ, handler)
 
 
+def test_working_space_has_all_of_its_blocks(tmp_path):
+    """A file with holes would find the disk full while it is written through memory, which ends the process."""
+    scratch = Scratch(tmp_path, [1000, 70_000], np.dtype("f4"), keep=False)
+    assert scratch.room("slopes", 1).size == 70_000
+    found = os.fstat(scratch._files["slopes"].fileno())
+    assert 512 * found.st_blocks >= found.st_size >= 4 * 71_000
+
+
 def test_working_space_has_no_name_and_goes_with_the_process(tmp_path):
     folder = rw.ShardFolder(written(tmp_path))
     before = sorted(os.listdir(tmp_path / "f"))
@@ -378,15 +401,11 @@ def test_a_folder_that_is_there_is_never_written_over(tmp_path):
     ("given", "wanted"), [(1000, 1000), ("1 GB", 10**9), ("1.5mb", 1_500_000), ("20k", 20_000), ("7", 7)]
 )
 def test_sizes_in_words(given, wanted, tmp_path):
-    from rankwise.engines.stored import as_bytes
-
     assert as_bytes(given) == wanted
 
 
 @pytest.mark.parametrize("given", ["", "GB", "-1", 0, True, "1 XB", "1..2 GB", None])
 def test_sizes_that_are_none_are_refused(given, tmp_path):
-    from rankwise.engines.stored import as_bytes
-
     with pytest.raises(rw.SettingError, match="memory_limit"):
         as_bytes(given)
 
