@@ -112,7 +112,7 @@ def notebook(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("settings", "total"), [({"rank": 2, "max_iter": 3}, 3), ({"rank": 2}, 12), ({"rank": 4, "refine": "economic"}, 4)]
+    ("settings", "total"), [({"rank": 2, "max_iter": 3}, 3), ({"rank": 2}, 10), ({"rank": 4, "refine": "economic"}, 4)]
 )
 def test_a_bar_moves_to_its_end_in_a_notebook(observations, notebook, capsys, settings, total):
     page, updates = notebook

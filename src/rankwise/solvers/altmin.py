@@ -38,6 +38,11 @@ class AltMin(Solver):
     Starts from the leading triplets of the negative gradient at zero, scaled to the minimum of f along them; the
     papers do not say where they start.
 
+    Parameters
+    ----------
+    max_iter : int or None, default=500
+        Steps at most.
+
     Examples
     --------
     >>> import rankwise as rw

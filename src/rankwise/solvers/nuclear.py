@@ -78,7 +78,9 @@ class AISImpute(Solver):
     continuation : float, default=0.7
         The weight falls from the largest useful one to the wanted one by this factor a step; 0 starts at the end.
     n_power : int, default=3
-        Block power iterations per step.
+        Block power iterations per step. One is often enough, as each step starts from the last one's vectors.
+    max_iter : int or None, default=500
+        Steps at most.
 
     Examples
     --------
