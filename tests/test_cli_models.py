@@ -25,6 +25,7 @@ from rankwise.cli.words import in_options, plural
 from rankwise.datasets import read_file
 from rankwise.estimators import completion
 from rankwise.model import DECODINGS
+from rankwise.solvers import loop
 from rankwise.solvers.history import Record
 
 PURSUIT = ("--loss", "square", "--refine", "economic", "--offsets", "both", "--rank", "3")
@@ -389,14 +390,15 @@ def test_long_runs_without_a_terminal_are_not_told_step_by_step():
 
 
 def test_only_a_long_rehearsal_is_called_compiling(monkeypatch):
-    monkeypatch.setattr(progress, "LONG", 0.05)
     logger, texts = logging.getLogger("rankwise"), []
+    problem = rankwise.Problem(rankwise.Observations.from_coo([0], [0], [1.0]), "square")
+    monkeypatch.setattr(loop, "LONG", 0.1)
     for seconds in (0.0, 0.5):
+        monkeypatch.setattr(loop, "_rehearsed", set())
+        monkeypatch.setattr(loop, "_run", lambda *args, seconds=seconds: time.sleep(seconds))
         out = Console(file=io.StringIO(), width=140)
         with progress.Watch(3, out=out):
-            logger.debug("a", extra={"phase": "rehearsal"})
-            time.sleep(seconds)
-            logger.debug("b", extra={"phase": "rehearsed"})
+            loop._rehearse(problem, solvers.AltMin())
             time.sleep(0.2)
         texts.append(out.file.getvalue())
     assert texts == ["", "compiling kernels for this loss, once\n"]

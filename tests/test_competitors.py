@@ -139,7 +139,7 @@ def test_solving_twice_and_on_two_threads_gives_the_same_bits(name):
     found = []
     for n_jobs in (1, 2):
         problem = Problem(observations, loss_of(name), n_jobs=n_jobs)
-        assert len(problem.engine.shards) == (2 if name in SMOOTH else 1)
+        assert (len(problem.engine.shards) > 1) == (name in SMOOTH)
         found += [bits(solve(problem, name, rank=3, max_iter=4)) for _ in range(2)]
     assert found[0] == found[1] == found[2] == found[3]
 

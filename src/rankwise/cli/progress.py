@@ -14,10 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from ..solvers.history import Record
 from .words import number
 
-LONG = 1.0  # seconds of rehearsal from which it is compiling, and of silence after which a line is due
+LONG = 1.0  # seconds of silence after which a line is due
 FEW = 40  # steps that are worth a line each
 STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps nothing"
-COMPILING = "compiling kernels for this loss, once"
 
 
 class Watch(logging.Handler):
@@ -41,7 +40,6 @@ class Watch(logging.Handler):
         self._bar: Progress | None = None
         self._task: Any = None
         self._told = 0.0
-        self._timer: threading.Timer | None = None
         self._before: Any = None
         self._level = logging.NOTSET
 
@@ -63,7 +61,6 @@ class Watch(logging.Handler):
 
     def __exit__(self, *_: Any) -> None:
         """Leave everything as it was."""
-        self._rehearsed()
         if self._bar is not None:
             self._bar.stop()
         if self._before is not None:
@@ -84,20 +81,9 @@ class Watch(logging.Handler):
         return self.stopped
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hear from the loop when a rehearsal begins and ends; a long one compiles."""
-        phase = getattr(record, "phase", None)
-        if phase == "rehearsal":
-            self._timer = threading.Timer(LONG, self._say, [COMPILING])
-            self._timer.daemon = True
-            self._timer.start()
-        elif phase == "rehearsed":
-            self._rehearsed()
-        elif phase in ("choosing", "checkpoint"):
+        """Hear from the loop what it does beside its steps."""
+        if getattr(record, "phase", None) in ("compiling", "choosing", "checkpoint"):
             self._say(record.getMessage())
-
-    def _rehearsed(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
 
     def _step(self, record: Record) -> str:
         return f"step {record.step}" + (f" of {self.total}" if self.total else "")

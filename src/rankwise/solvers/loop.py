@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -270,11 +271,15 @@ class _Scorer:
         return float(self.score(self.targets, predicted))
 
 
+LONG = 1.0  # seconds of rehearsal from which it is compiling, and says so
 _rehearsed: set[Any] = set()
 
 
 def _rehearse(objective: Objective, solver: Any) -> float:
-    """Run the solver on a tiny problem of the same kind, so that compiling stays outside the clock."""
+    """Run the solver on a tiny problem of the same kind, so that compiling stays outside the clock.
+
+    Who waits for the compiler is told so, by a warning of the logger "rankwise", which Python shows by default.
+    """
     kind = getattr(objective, "rehearsal", None)
     if kind is None:
         return 0.0
@@ -283,8 +288,13 @@ def _rehearse(objective: Objective, solver: Any) -> float:
     if key in _rehearsed:
         return 0.0
     start = time.perf_counter()
-    log.debug("rehearsing; kernels that are not in the cache are compiled", extra={"phase": "rehearsal"})
-    _run(small, solver, Stopping(2, max_iter=2), None, 0)
-    log.debug("rehearsed", extra={"phase": "rehearsed"})
+    words = "compiling kernels for this loss, once"
+    told = threading.Timer(LONG, log.warning, [words], {"extra": {"phase": "compiling"}})
+    told.daemon = True
+    told.start()
+    try:
+        _run(small, solver, Stopping(2, max_iter=2), None, 0)
+    finally:
+        told.cancel()
     _rehearsed.add(key)
     return time.perf_counter() - start
