@@ -399,6 +399,15 @@ def test_bisection_reaches_the_minimum_of_a_parabola(target):
     assert bisect(problem.along(np.ones(1), -np.ones(1))) == (0.0, 1)
 
 
+def test_bisection_ends_at_a_minimum_that_is_almost_zero():
+    class Almost:
+        def __call__(self, c):
+            return 0.0, np.array([0.0, -1.0 if c[1] < 1e-200 else 1.0])
+
+    weight, n_evaluations = bisect(Almost())
+    assert 0 <= weight < 1e-20 and n_evaluations < 200
+
+
 def test_the_point_and_the_direction_are_left_alone():
     rng = np.random.default_rng(13)
     problem = rw.Problem(make_observations(Absolute(), rng), Absolute(), dtype=np.float64)

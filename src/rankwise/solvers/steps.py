@@ -121,5 +121,5 @@ def bisect(phi: Restriction) -> tuple[float, int]:
         lo, hi, at_hi = (middle, hi, at_hi) if found < 0 else (lo, middle, found)
     if not 0 <= at_hi < np.inf:
         return lo, n_evaluations
-    weight, result = brentq(rise, lo, hi, xtol=1e-300, rtol=1e-9, full_output=True)
+    weight, result = brentq(rise, lo, hi, xtol=1e-300, rtol=1e-9, full_output=True, disp=False)
     return float(weight), n_evaluations + int(result.function_calls)
