@@ -21,7 +21,7 @@ import pytest
 from fits import digest, fit
 from helpers import make_observations
 
-from rankwise import Problem, solve
+from rankwise import Problem, ShardFolder, solve, write_shards
 from rankwise.losses import Logistic, Square
 from rankwise.solvers import BayesSweeps, GreedyPursuit
 
@@ -64,7 +64,7 @@ def test_killed_at_some_calls_of_the_file_system(name):
     check(ask("calls", name, *random.Random(name).sample(range(1, n + 1), 20)), 20)
 
 
-@pytest.mark.parametrize("name", ["economic", "bayes"])
+@pytest.mark.parametrize("name", ["economic", "bayes", "economic, from disk", "bayes, from disk"])
 def test_killed_from_outside_at_random_times_on_two_threads(name):
     lines = ask("times", name, 20)
     check(lines, 20)
@@ -121,9 +121,15 @@ def short_fit(name, folder=None):
 
 
 def long_fit(name, folder=None, n_jobs=2):
-    """A fit of some tenths of a second, on several shards."""
-    loss, solver = (Square(), BayesSweeps()) if name == "bayes" else (Logistic(), GreedyPursuit("economic"))
+    """A fit of some tenths of a second, on several shards; without a folder always in memory."""
+    loss, solver = (Square(), BayesSweeps()) if "bayes" in name else (Logistic(), GreedyPursuit("economic"))
     observations = make_observations(loss, np.random.default_rng(2), (1500, 400), 0.25)
+    if "disk" in name and folder:
+        shards = Path(ROOM.name, name)
+        if not shards.exists():
+            entries = observations.rows, observations.cols, observations.targets
+            write_shards([entries], shards, shape=observations.shape)
+        observations = ShardFolder(shards)
     kept = {"checkpoint": folder, "every": 1, "resume": True} if folder else {}
     return digest(solve(Problem(observations, loss, n_jobs=n_jobs), solver, rank=8, max_iter=10, tol=0.0, **kept))
 
@@ -195,9 +201,11 @@ def number_of_moments(name):
 
 
 if __name__ == "__main__":
+    ROOM = tempfile.TemporaryDirectory(dir=MEMORY)  # for shards on disk
     what, name, *wanted = sys.argv[1:]
     if what != "times":
         watch_the_file_system()
     works = {"calls": by_calls, "times": by_times, "again": again_and_again, "count": number_of_moments}
     for found in works[what](name, *wanted):
         print(json.dumps(found), flush=True)
+    ROOM.cleanup()

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,3 +202,49 @@ def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch
     steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
     assert 0 < max(steps) < 20
     assert solved(Problem(data, Square()), solver, resume=True, **options) == wanted
+
+
+CLIENT = """
+import os, signal, sys
+from distributed import Client
+from clusters import on_cluster, solved
+from test_cluster_deaths import SOLVERS, data_for
+from rankwise import Problem
+from rankwise.engines import Cluster
+from rankwise.observations import shards
+file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+shards.SMALLEST = 256
+tell = Cluster._tell
+def hooked(engine, holding, message):
+    if engine.traffic.trips == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell(engine, holding, message)
+Cluster._tell = hooked
+solver, loss = SOLVERS[which]
+with Client(scheduler_file=file, set_as_default=False, timeout=60) as client:
+    problem = Problem(on_cluster(client, data_for(loss)), loss)
+    print(solved(problem, solver, checkpoint=folder, every=1, resume=True), problem.engine.traffic.trips)
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_client_is_killed_at_any_round_trip_and_another_goes_on(processes, tmp_path, seed):
+    with processes.client():
+        pass  # three workers are there
+    which = (0, 3)[seed % 2]
+    solver, loss = SOLVERS[which]
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+    def client(folder, last):
+        command = [sys.executable, "-c", CLIENT, processes.file, str(tmp_path / folder), str(which), str(last)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+
+    wanted, whole = solved(Problem(data_for(loss), loss), solver), client("whole", 0)
+    assert whole.returncode == 0, whole.stderr
+    found, trips = whole.stdout.split()
+    assert found == wanted
+    killed = client("killed", int(np.random.default_rng(seed).integers(1, int(trips) + 1)))
+    assert killed.returncode == -signal.SIGKILL
+    again = client("killed", 0)
+    assert again.returncode == 0 and again.stdout.split()[0] == wanted, again.stderr
