@@ -178,32 +178,6 @@ def test_no_worker_is_left(client, processes, monkeypatch):
         solved(problem, GreedyPursuit("economic"))
 
 
-def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):
-    """The scheduler is not started again: this is the last test with these processes."""
-    monkeypatch.setattr(module, "REACH", 5.0)
-    client = processes.client()
-    data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
-    wanted = solved(Problem(data, Square()), solver, **options)
-    problem = Problem(on_cluster(client, data), Square())
-
-    def everything_ends(killer, engine):
-        """Workers go when their scheduler does; until then they answer, and a fit may well end."""
-        processes.scheduler.kill()
-        for process in processes.running:
-            process.wait(60)
-
-    Killer(monkeypatch, client, {100: ("before", everything_ends)})
-    start = time.monotonic()
-    options |= {"checkpoint": tmp_path, "every": 1}
-    with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
-        solved(problem, solver, **options)
-    assert time.monotonic() - start < 120
-    client.close(timeout=2)
-    steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
-    assert 0 < max(steps) < 20
-    assert solved(Problem(data, Square()), solver, resume=True, **options) == wanted
-
-
 CLIENT = """
 import os, signal, sys
 from distributed import Client
@@ -248,3 +222,29 @@ def test_a_client_is_killed_at_any_round_trip_and_another_goes_on(processes, tmp
     assert killed.returncode == -signal.SIGKILL
     again = client("killed", 0)
     assert again.returncode == 0 and again.stdout.split()[0] == wanted, again.stderr
+
+
+def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):
+    """The scheduler is not started again: this is the last test with these processes."""
+    monkeypatch.setattr(module, "REACH", 5.0)
+    client = processes.client()
+    data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
+    wanted = solved(Problem(data, Square()), solver, **options)
+    problem = Problem(on_cluster(client, data), Square())
+
+    def everything_ends(killer, engine):
+        """Workers go when their scheduler does; until then they answer, and a fit may well end."""
+        processes.scheduler.kill()
+        for process in processes.running:
+            process.wait(60)
+
+    Killer(monkeypatch, client, {100: ("before", everything_ends)})
+    start = time.monotonic()
+    options |= {"checkpoint": tmp_path, "every": 1}
+    with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
+        solved(problem, solver, **options)
+    assert time.monotonic() - start < 120
+    client.close(timeout=2)
+    steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
+    assert 0 < max(steps) < 20
+    assert solved(Problem(data, Square()), solver, resume=True, **options) == wanted
