@@ -78,7 +78,7 @@ class LowRankEstimator(Serving, BaseEstimator):
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **kept, **scoring)
         self.history_, self.status_ = result.history, result.status
-        targets = Targets.of(result.model, observations)
+        targets = Targets.of(result.model, observations, self.n_jobs)
         self.model_ = replace(result.model, targets=targets, facts=self._facts(observations, solver, result))
         self.theta_, self.offsets_ = result.model.theta, result.model.offsets
         self.U_, self.V_ = (factor[:, : self.theta_.size] for factor in (result.model.U, result.model.V))

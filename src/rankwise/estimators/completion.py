@@ -5,6 +5,7 @@ from typing import Any
 
 from .. import losses
 from .._errors import SettingError
+from ..kernels.lanes import padded
 from ..losses import Loss
 from ..objectives import Objective, Problem
 from ..observations import Observations
@@ -15,7 +16,7 @@ from .base import LowRankEstimator, loss_for
 from .matrices import MatrixEstimator
 
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
-CAP = 31  # with the offset, 32 numbers a row: a whole number of SIMD registers
+CAP = 31  # factors that the default has at most
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
 
 
@@ -78,7 +79,7 @@ class Completion(LowRankEstimator):
         self._check_together()
         loss = loss_for(self.loss, observations, self._kind() != "bayes")
         if self._kind() == "bayes":
-            return self._bayes(), CAP if self.rank == "auto" else self.rank
+            return self._bayes(), self._cap(observations) if self.rank == "auto" else self.rank
         if self._kind() == "factors":
             return self._factors(observations, loss, seed)
         solver = self.method or GreedyPursuit(self.refine, self.oracle, self.shrinkage)
@@ -86,6 +87,12 @@ class Completion(LowRankEstimator):
         if fixed and self.rank == "auto":
             raise SettingError(f"method={self.method!r} works at one rank: give `rank` as a number.")
         return solver, self._pursued_rank(observations, solver, loss, seed)
+
+    def _cap(self, observations: Observations) -> int:
+        """Factors that the entries may support, or those of the model that the fit goes on from, if it has more."""
+        start = self._start()
+        known = 0 if start is None or start.learned is None else start.learned.rank
+        return max(most_factors(observations), known)
 
     def _objective(self, observations: Observations) -> Objective:
         loss = loss_for(self.loss, observations, self._kind() != "bayes")
@@ -268,3 +275,12 @@ class MatrixCompletion(MatrixEstimator, Completion):
     >>> print(films)
     ['z']
     """
+
+
+def most_factors(observations: Observations) -> int:
+    """About as many as a row, or a column if there are more of them, has entries on average; at most 31.
+
+    With the offset they fill whole SIMD registers, of eight numbers each.
+    """
+    per_row = observations.n_observed // max(observations.shape)
+    return min(CAP, padded(max(per_row, 1)) - 1)

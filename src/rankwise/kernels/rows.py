@@ -40,7 +40,7 @@ class Task(NamedTuple):
 
     scale: float
     learned: bool  # whether variances are
-    measured: bool  # whether the expected loss afterwards is asked for
+    measured: bool  # whether the expected loss afterwards is asked for, where a bound on it would do otherwise
 
 
 class Work(NamedTuple):
@@ -64,18 +64,19 @@ class Work(NamedTuple):
     diagonal: Any  # (width,)
     shrink: Any  # (width,)
     right: Any  # (width,)
+    asked: Any  # (width,): right side of the system that the vector solves
 
 
 @inner
 def workspace(given):
     """Scratch for rows like these."""
     kind, width = given.factors.dtype, given.factors.shape[1]
-    a, b, c = np.zeros((4, width), kind), np.zeros((6, TILE), kind), np.zeros((4, width))
+    a, b, c = np.zeros((4, width), kind), np.zeros((6, TILE), kind), np.zeros((5, width))
     c[1] = 1.0  # the diagonal, also where there are no components
     return Work(
         *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5]),
         *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
-        *(np.zeros((width, width)), c[0], c[1], c[2], c[3]),
+        *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4]),
     )
 
 
@@ -130,18 +131,22 @@ def values(loss, targets, weights, lo, n, work):
 
 @part
 def parabolas(loss, targets, weights, lo, n, scale, work):
-    """The same; write each one's parabola, times `scale`: its pull and its bend."""
-    found, linears, levels, spreads = 0.0, work.linear, work.level, work.spread
+    """The same; write each one's parabola, times `scale`: its pull and its bend.
+
+    Beside the expected loss, returns what the parabolas have at a row of zeros that is certain.
+    """
+    found, rest, linears, levels, spreads, noises = 0.0, 0.0, work.linear, work.level, work.spread, work.noise
     bends, pulls = work.bend, work.pull
     for k in range(n):
-        linear = float64(linears[k])
+        linear, spread = float64(linears[k]), float64(spreads[k])
         x = linear + float64(levels[k])
-        value, slope, weight = expected_at(loss, x, float64(spreads[k]), float64(targets[lo + k]))
+        value, slope, weight = expected_at(loss, x, spread, float64(targets[lo + k]))
         w = 1.0 if weights is None else float64(weights[lo + k])
         found += w * value
+        rest += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
         bends[k] = scale * w * weight
         pulls[k] = scale * w * (weight * linear - slope)
-    return found
+    return found, rest
 
 
 @part
@@ -280,25 +285,29 @@ def row_loss(loss, indices, targets, weights, given, first, last, collected, wor
 def newton(loss, indices, targets, weights, given, first, last, d, scale, work):
     """Minimum of the held row's parabolas and prior; the vector and the diagonal have the prior already.
 
-    The minimum becomes the vector, and the diagonal that of the whole system. Returns the expected loss and the sum of
-    the bends at the present row.
+    The minimum becomes the vector, and the diagonal that of the whole system. Returns the expected loss at the present
+    row, the sum of the bends, and what the parabolas have at a row of zeros.
     """
-    vector, diagonal, matrix, bend, width = work.vector, work.diagonal, work.matrix, work.bend, uint64(work.vector.size)
+    vector, diagonal, matrix, bend, asked = work.vector, work.diagonal, work.matrix, work.bend, work.asked
+    width = uint64(vector.size)
     few = last - first <= d // _2 and last - first <= uint64(TILE)
-    found, bends, lo = 0.0, 0.0, first
+    found, bends, rest, lo = 0.0, 0.0, 0.0, first
     if not few:
         matrix[:] = 0.0
     while lo < last:
         n = min(uint64(TILE), last - lo)
         collect(indices, given, lo, n, work)
         predict(n, work)
-        found += parabolas(loss, targets, weights, lo, n, scale, work)
+        values, left = parabolas(loss, targets, weights, lo, n, scale, work)
+        found, rest = found + values, rest + left
         add_vectors(n, work)
         if not few:
             add_squares(n, work)
         for k in range(n):
             bends += bend[k]
         lo += n
+    for a in range(d):
+        asked[a] = vector[a]
     if few:
         solve_few(last - first, work)
     else:
@@ -306,7 +315,18 @@ def newton(loss, indices, targets, weights, given, first, last, d, scale, work):
             matrix[a, a] += diagonal[a]
             diagonal[a] = matrix[a, a]
         solve_positive(matrix, vector, d, width)
-    return found, bends
+    return found, bends, rest
+
+
+@part
+def least(around, precisions, count, learned, work):
+    """What the minimum that `newton` found adds to the parabolas at a row of zeros."""
+    asked, vector, diagonal, found = work.asked, work.vector, work.diagonal, 0.0
+    for a in range(uint64(precisions.size)):
+        x, own = vector[a], count * precisions[a]
+        found += own * x * (around[a] - 0.5 * x) - 0.5 * asked[a] * x
+        found += 0.5 * (diagonal[a] - own) / diagonal[a] if learned else 0.0
+    return found
 
 
 @jit
@@ -327,7 +347,7 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
     Returns the expected loss, the number of halvings, half the sum of the log variances, and the sum of the bends. The
     row's parabola is minimised. Where it lies above the expected loss, that cannot raise it; where it is Newton's, the
     step is halved until the row's objective does not rise, and given up if it never does. The expected loss returned is
-    that of the improved rows, or of the given ones if the other is neither needed nor asked for.
+    that of the improved rows; where parabolas lie above it and it is not asked for, theirs.
     """
     d, scale, learned = uint64(means.shape[1]), task.scale, task.learned
     work = workspace(given)
@@ -344,12 +364,15 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
             diagonal[a] = count * precisions[a]
             vector[a] = diagonal[a] * around[a]
         hold(old_mean, old_variance, work)
-        before, bent = newton(loss, indices, targets, weights, given, first, last, d, scale, work)
+        before, bent, rest = newton(loss, indices, targets, weights, given, first, last, d, scale, work)
         bends += bent / scale
         if safe:
-            if accept(old_mean, old_variance, learned, vector, diagonal) and task.measured:
-                hold(old_mean, old_variance, work)
-                before = row_loss(loss, indices, targets, weights, given, first, last, short, work)
+            if accept(old_mean, old_variance, learned, vector, diagonal):
+                if task.measured:
+                    hold(old_mean, old_variance, work)
+                    before = row_loss(loss, indices, targets, weights, given, first, last, short, work)
+                else:
+                    before = rest + least(around, precisions, count, learned, work) / scale
             found += before
             logs += half_logs(old_variance) if learned else 0.0
             continue

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from ..engines.team import Team
+from ..engines.threads import usable_cores
 from ..losses.links import response
 from ..observations import Entries, Observations
 
@@ -17,7 +19,8 @@ Array = NDArray[Any]
 MOST = 32  # different targets, for them to be a grid
 ENTRIES = 1_000_000  # that are looked at; of more, evenly spread ones
 SAMPLE = 20_000  # of these for what all rows share: a threshold is then known to about 0.01 deviations
-PEAK = 0.3989  # of the normal density
+BLOCK = 1 << 16  # entries that a thread looks at at a time
+PEAK = np.float32(0.3989)  # of the normal density
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,24 +57,29 @@ class Targets:
     col_shifts: Array
 
     @classmethod
-    def of(cls, model: Any, entries: Observations | Entries) -> "Targets":
+    def of(cls, model: Any, entries: Observations | Entries, n_jobs: int | None = None) -> "Targets":
         """Scale of the entries that `model` was learned from; O(rank n_observed), at most a million of them."""
         observations = entries if isinstance(entries, Observations) else entries.sample(ENTRIES)
-        weights = np.ones(observations.n_observed) if observations.weights is None else observations.weights
-        seen = np.flatnonzero(weights > 0)
-        targets, weights = observations.targets[seen], weights[seen].astype(np.float64)
+        targets, weights, seen = observations.targets, observations.weights, np.arange(observations.n_observed)
+        if weights is not None:
+            seen = np.flatnonzero(weights > 0)
+            targets, weights = targets[seen], weights[seen].astype(np.float64)
         low, high = (_plain(end) for end in (targets.min(), targets.max())) if targets.size else (0.0, 0.0)
         step = float(np.array_equal(targets, np.rint(targets)))
         grid = grid_of(targets)
-        shares = np.array([weights[targets == value].sum() for value in grid]) / max(weights.sum(), 1e-300)
+        counts = [np.sum(targets == value) if weights is None else weights[targets == value].sum() for value in grid]
+        shares = np.array(counts) / max(targets.size if weights is None else weights.sum(), 1e-300)
         most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
-        sample = Sample.of(model, observations, seen[:: -(-seen.size // most) or 1])
+        team = Team(usable_cores(n_jobs))
+        sample = Sample.of(model, observations, seen[:: -(-seen.size // most) or 1], team)
         if model.link != "identity" or not grid.size:
+            team.close()
             noise = sample.noise_variance if model.link == "identity" else 0.0
             rows, cols = (np.zeros((size, 0)) for size in model.shape)
             return cls(low, high, step, noise, _plains(grid), shares, np.zeros(0), rows, cols)
         thresholds = sample.thresholds(np.cumsum(shares)[:-1])
-        rows, cols = sample.shifts(thresholds, grid, model.shape)
+        rows, cols = sample.shifts(thresholds, grid, model.shape, team)
+        team.close()
         return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
     def thresholds_at(self, rows: Array, cols: Array) -> Iterator[Array]:
@@ -119,15 +127,21 @@ class Sample:
     noise_variance: float
 
     @classmethod
-    def of(cls, model: Any, observations: Observations, entries: Array) -> "Sample":
+    def of(cls, model: Any, observations: Observations, entries: Array, team: Team) -> "Sample":
         """The chosen entries under `model`."""
-        rows = np.searchsorted(observations.indptr, entries.astype(np.uint64), side="right") - 1
+        counts = np.diff(observations.indptr).astype(np.int64)
+        rows = np.repeat(np.arange(counts.size), counts)[entries]
         cols = observations.indices[entries].astype(np.int64)
         targets = observations.targets[entries].astype(np.float64)
         weights = np.ones(rows.size) if observations.weights is None else observations.weights[entries]
-        predicted, variances = model.at(rows, cols), np.zeros(rows.size)
-        if model.posterior is not None:
-            variances = model.posterior.variance_at(rows, cols)
+        predicted, variances = np.zeros(rows.size), np.zeros(rows.size)
+
+        def look(some: slice) -> None:
+            predicted[some] = model.at(rows[some], cols[some])
+            if model.posterior is not None:
+                variances[some] = model.posterior.variance_at(rows[some], cols[some])
+
+        team.each(look, [slice(first, first + BLOCK) for first in range(0, rows.size, BLOCK)])
         errors = (response(model.link, predicted) - targets) ** 2
         noise = float(np.average(errors + variances, weights=weights)) if rows.size else 0.0
         return cls(rows, cols, targets, weights.astype(np.float64), predicted, variances, noise)
@@ -153,19 +167,23 @@ class Sample:
         found = [brentq(above, *ends, args=(share,)) for share in shares]
         return np.maximum.accumulate(np.array(found)) if found else np.zeros(0)
 
-    def shifts(self, thresholds: Array, grid: Array, shape: tuple[int, int]) -> tuple[Array, Array]:
+    def shifts(self, thresholds: Array, grid: Array, shape: tuple[int, int], team: Team) -> tuple[Array, Array]:
         """How far every row's and column's thresholds lie from the common ones.
 
         One Newton step towards the shares of its own entries, pulled back as far as chance explains the differences.
         """
         found = tuple(np.zeros((size, thresholds.size), np.float32) for size in shape)
-        for k, threshold in enumerate(thresholds):
-            z = (threshold - self.predicted) / self.deviations
+        per = (1 / self.deviations).astype(np.float32)
+
+        def move(k: int) -> None:
+            z = (np.float32(thresholds[k]) - self.predicted.astype(np.float32)) * per
             chances = ndtr(z)
-            slopes = PEAK / self.deviations * np.exp(-0.5 * z * z)
+            slopes = PEAK * per * np.exp(-0.5 * z * z)
             parts = (self.targets <= grid[k]) - chances, slopes, chances * (1 - chances)
             for shifts, numbers in zip(found, (self.rows, self.cols), strict=True):
                 shifts[:, k] = _shifted(*(np.bincount(numbers, self.weights * part, shifts.shape[0]) for part in parts))
+
+        team.each(move, range(thresholds.size))
         return found[0], found[1]
 
 
@@ -182,7 +200,7 @@ def grid_of(targets: Array) -> Array:
     grid, left = targets[:0], targets
     while left.size and grid.size <= MOST:
         grid = np.unique(np.concatenate((grid, left[:SAMPLE])))
-        left = left[~np.isin(left, grid)]
+        left = left[~np.isin(left, grid)] if grid.size <= MOST else left
     return grid if not left.size and grid.size <= min(MOST, targets.size / 2) else targets[:0]
 
 

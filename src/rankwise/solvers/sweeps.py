@@ -141,7 +141,7 @@ class Sweeps(Solver):
         return Learned(rows, cols, self.uncertain, state.blur, count_power)
 
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
-        task = Task(float(state.scale), learned, measured=side is state.cols)
+        task = Task(float(state.scale), learned, measured=side is state.cols and not learned)
         found = side.improve(other, state.constant, task, state.blur)
         if found.bends > 0:
             state.bend = found.bends / state.weight
