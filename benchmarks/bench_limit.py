@@ -74,7 +74,7 @@ def row_solves(problem: rw.Problem) -> tuple[Verb, float]:
     solver, n = BayesSweeps(), problem.observations.n_observed
     state = solver.init(problem, CAP)
     solver._grow(problem, np.random.default_rng(0), state, CAP)
-    d, task = CAP + 1, Task(float(state.scale), True, False)
+    d, task = CAP + 1, Task(float(state.scale), True)
     flops = n * d * (d + 1) + problem.shape[0] * d**3 / 3
     name = f"solve_rows, {problem.loss.name}, rank {CAP} + offset"
     return (name, lambda: state.rows.improve(state.cols, state.constant, task, 0.0), 8.0 * n), flops

@@ -52,7 +52,7 @@ def test_the_rows_of_the_fit_get_what_its_next_row_solves_give_them(loss, solver
     state, _ = run(solver, problem, rank=3, n_steps=5)
     np.testing.assert_array_equal(model.learned.rows.means, state.rows.means)  # the same fit
     for _ in range(1 if loss.quadratic else 400):
-        state.rows.improve(state.cols, state.constant, Task(state.scale, solver.uncertain, True), state.blur)
+        state.rows.improve(state.cols, state.constant, Task(state.scale, solver.uncertain), state.blur)
     found = model.fold_in(problem.observations).learned.rows
     wanted, side = row_objective(state, solver.uncertain), state.rows
     means, variances, side.means, side.variances = side.means, side.variances, found.means, found.variances

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._digests import checksum
 from ..kernels import pattern
+from ..kernels.expected import majorised
 from ..kernels.lanes import pad_columns
 from ..kernels.rows import Given, Prior, Task
 from ..losses import Loss
@@ -189,7 +190,8 @@ class Shard:
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
         arrays = self.indptr, self.indices, self.targets, self.weights
-        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, *found)
+        trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
+        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, trial, *found)
         return np.stack(found, axis=1), np.array(sums)
 
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:

@@ -8,9 +8,7 @@ instructions that compiled code gets instead; on a machine without eight lanes L
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, models, overload, register_model
-
-from .jit import INLINED
+from numba.extending import lower_builtin, models, register_model, type_callable
 
 LANES = 8
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
@@ -99,125 +97,91 @@ def total(lanes):
     return pairs[0] + pairs[1]
 
 
-def _vector_at(context, builder, kind, array, at):
-    """Address of the eight numbers from place `at` on."""
-    data = context.make_array(kind)(context, builder, array).data
+def compiled(function, answer, *kinds):
+    """Let compiled code have what the decorated function builds instead of `function`, of this type."""
+    type_callable(function)(lambda context: answer)
+    return lower_builtin(function, *kinds)
+
+
+def _place(context, builder, sig, args):
+    """Address of the eight numbers of a vector from a place on, the first two arguments, and their alignment."""
+    kind, at = sig.args[0], context.cast(builder, args[1], sig.args[1], types.uint64)
+    data = context.make_array(kind)(context, builder, args[0]).data
     width = ir.VectorType(context.get_value_type(kind.dtype), LANES)
-    return builder.bitcast(builder.gep(data, [at]), width.as_pointer())
+    return builder.bitcast(builder.gep(data, [at]), width.as_pointer()), kind.dtype.bitwidth // 8
 
 
-def _splat(builder, x, width):
+def _splat(context, builder, x, kind, lanes):
     """One number in all lanes."""
+    x, width = context.cast(builder, x, kind, lanes.dtype), context.get_value_type(lanes)
     first = builder.insert_element(ir.Constant(width, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
     mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(width, ir.Undefined), mask)
 
 
-def _align(kind):
-    return kind.dtype.bitwidth // 8
+@compiled(zeros, lambda like: Lanes(like.dtype), types.Array)
+def _zeros(context, builder, sig, args):
+    return ir.Constant(context.get_value_type(sig.return_type), None)
 
 
-@intrinsic
-def _zeros(context, like):
-    kind = Lanes(like.dtype)
-    return kind(like), lambda context, builder, sig, args: ir.Constant(context.get_value_type(kind), None)
+@compiled(load, lambda array, at: Lanes(array.dtype), types.Array, types.Integer)
+def _load(context, builder, sig, args):
+    place, align = _place(context, builder, sig, args)
+    return builder.load(place, align=align)
 
 
-@intrinsic
-def _load(context, array, at):
-    def code(context, builder, sig, args):
-        return builder.load(_vector_at(context, builder, sig.args[0], *args), align=_align(sig.args[0]))
-
-    return Lanes(array.dtype)(array, types.uint64), code
-
-
-@intrinsic
-def _store(context, array, at, lanes):
-    def code(context, builder, sig, args):
-        builder.store(args[2], _vector_at(context, builder, sig.args[0], *args[:2]), align=_align(sig.args[0]))
-        return context.get_dummy_value()
-
-    return types.none(array, types.uint64, lanes), code
+@compiled(store, lambda array, at, lanes: types.none, types.Array, types.Integer, Lanes)
+def _store(context, builder, sig, args):
+    place, align = _place(context, builder, sig, args)
+    builder.store(args[2], place, align=align)
+    return context.get_dummy_value()
 
 
-@intrinsic
-def _accumulate(context, array, at, lanes):
-    def code(context, builder, sig, args):
-        place, align = _vector_at(context, builder, sig.args[0], *args[:2]), _align(sig.args[0])
-        more, old = args[2], builder.load(place, align=align)
-        if more.type != old.type:
-            more = builder.fpext(more, old.type)
-        builder.store(builder.fadd(old, more, flags=FLAGS), place, align=align)
-        return context.get_dummy_value()
-
-    return types.none(array, types.uint64, lanes), code
+@compiled(accumulate, lambda array, at, lanes: types.none, types.Array, types.Integer, Lanes)
+def _accumulate(context, builder, sig, args):
+    place, align = _place(context, builder, sig, args)
+    more, old = args[2], builder.load(place, align=align)
+    if more.type != old.type:
+        more = builder.fpext(more, old.type)
+    builder.store(builder.fadd(old, more, flags=FLAGS), place, align=align)
+    return context.get_dummy_value()
 
 
-@intrinsic
-def _times(context, x, lanes):
-    def code(context, builder, sig, args):
-        return builder.fmul(_splat(builder, args[0], args[1].type), args[1], flags=FLAGS)
-
-    return lanes(lanes.dtype, lanes), code
+@compiled(times, lambda x, lanes: lanes, types.Number, Lanes)
+def _times(context, builder, sig, args):
+    return builder.fmul(_splat(context, builder, args[0], *sig.args), args[1], flags=FLAGS)
 
 
-@intrinsic
-def _add(context, sums, one, other):
-    def code(context, builder, sig, args):
-        return builder.fadd(args[0], builder.fmul(args[1], args[2], flags=FLAGS), flags=FLAGS)
-
-    return sums(sums, one, other), code
+@compiled(add, lambda sums, one, other: sums, Lanes, Lanes, Lanes)
+def _add(context, builder, sig, args):
+    return builder.fadd(args[0], builder.fmul(args[1], args[2], flags=FLAGS), flags=FLAGS)
 
 
-@intrinsic
-def _add_times(context, sums, x, lanes):
-    def code(context, builder, sig, args):
-        product = builder.fmul(_splat(builder, args[1], args[2].type), args[2], flags=FLAGS)
-        return builder.fadd(args[0], product, flags=FLAGS)
-
-    return sums(sums, lanes.dtype, lanes), code
+@compiled(add_times, lambda sums, x, lanes: sums, Lanes, types.Number, Lanes)
+def _add_times(context, builder, sig, args):
+    product = builder.fmul(_splat(context, builder, args[1], *sig.args[1:]), args[2], flags=FLAGS)
+    return builder.fadd(args[0], product, flags=FLAGS)
 
 
-@intrinsic
-def _product(context, one, other):
-    return one(one, other), lambda context, builder, sig, args: builder.fmul(*args, flags=FLAGS)
+@compiled(product, lambda one, other: one, Lanes, Lanes)
+def _product(context, builder, sig, args):
+    return builder.fmul(*args, flags=FLAGS)
 
 
-@intrinsic
-def _widen(context, lanes):
-    def code(context, builder, sig, args):
-        wide = context.get_value_type(sig.return_type)
-        return args[0] if args[0].type == wide else builder.fpext(args[0], wide)
-
-    return Lanes(types.float64)(lanes), code
+@compiled(widen, lambda lanes: Lanes(types.float64), Lanes)
+def _widen(context, builder, sig, args):
+    wide = context.get_value_type(sig.return_type)
+    return args[0] if args[0].type == wide else builder.fpext(args[0], wide)
 
 
-@intrinsic
-def _total(context, lanes):
-    def code(context, builder, sig, args):
-        sums, width = args[0], LANES
-        while width > 1:
-            width //= 2
-            halves = [
-                builder.shuffle_vector(sums, sums, ir.Constant(ir.VectorType(ir.IntType(32), width), places))
-                for places in (list(range(width)), list(range(width, 2 * width)))
-            ]
-            sums = builder.fadd(*halves, flags=FLAGS)
-        return builder.extract_element(sums, ir.Constant(ir.IntType(32), 0))
-
-    return lanes.dtype(lanes), code
-
-
-# What compiled code gets for each of the functions above.
-overload(zeros, jit_options=INLINED)(lambda like: lambda like: _zeros(like))
-overload(load, jit_options=INLINED)(lambda array, at: lambda array, at: _load(array, at))
-overload(store, jit_options=INLINED)(lambda array, at, lanes: lambda array, at, lanes: _store(array, at, lanes))
-overload(accumulate, jit_options=INLINED)(
-    lambda array, at, lanes: lambda array, at, lanes: _accumulate(array, at, lanes)
-)
-overload(times, jit_options=INLINED)(lambda x, lanes: lambda x, lanes: _times(x, lanes))
-overload(add, jit_options=INLINED)(lambda sums, one, other: lambda sums, one, other: _add(sums, one, other))
-overload(add_times, jit_options=INLINED)(lambda sums, x, lanes: lambda sums, x, lanes: _add_times(sums, x, lanes))
-overload(product, jit_options=INLINED)(lambda one, other: lambda one, other: _product(one, other))
-overload(widen, jit_options=INLINED)(lambda lanes: lambda lanes: _widen(lanes))
-overload(total, jit_options=INLINED)(lambda lanes: lambda lanes: _total(lanes))
+@compiled(total, lambda lanes: lanes.dtype, Lanes)
+def _total(context, builder, sig, args):
+    sums, width = args[0], LANES
+    while width > 1:
+        width //= 2
+        halves = [
+            builder.shuffle_vector(sums, sums, ir.Constant(ir.VectorType(ir.IntType(32), width), places))
+            for places in (list(range(width)), list(range(width, 2 * width)))
+        ]
+        sums = builder.fadd(*halves, flags=FLAGS)
+    return builder.extract_element(sums, ir.Constant(ir.IntType(32), 0))

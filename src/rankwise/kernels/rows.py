@@ -40,11 +40,10 @@ class Task(NamedTuple):
 
     scale: float
     learned: bool  # whether variances are
-    measured: bool  # whether the expected loss afterwards is asked for, where a bound on it would do otherwise
 
 
 class Work(NamedTuple):
-    """Scratch for one row and one tile of its entries; `vector` and `diagonal` carry answers."""
+    """Scratch for one row and one tile of its entries; `best` and `diagonal` carry answers."""
 
     mean: Any  # (width,), in the factors' number type, as are those down to `scaled`
     variance: Any  # (width,)
@@ -60,11 +59,11 @@ class Work(NamedTuple):
     unsure: Any  # (TILE, width): their variances
     scaled: Any  # (TILE, width): factors times bend, or its root
     matrix: Any  # (width, width)
-    vector: Any  # (width,)
-    diagonal: Any  # (width,)
+    asked: Any  # (width,): right side of the row's system
+    diagonal: Any  # (width,): of its matrix
+    best: Any  # (width,): its solution
     shrink: Any  # (width,)
-    right: Any  # (width,)
-    asked: Any  # (width,): right side of the system that the vector solves
+    right: Any  # (width,): of the system that is solved for it
 
 
 @inner
@@ -133,10 +132,10 @@ def values(loss, targets, weights, lo, n, work):
 def parabolas(loss, targets, weights, lo, n, scale, work):
     """The same; write each one's parabola, times `scale`: its pull and its bend.
 
-    Beside the expected loss, returns what the parabolas have at a row of zeros that is certain.
+    Beside the expected loss, returns what the parabolas have at a row of zeros that is certain, and the sum of the bends.
     """
-    found, rest, linears, levels, spreads, noises = 0.0, 0.0, work.linear, work.level, work.spread, work.noise
-    bends, pulls = work.bend, work.pull
+    found, rest, bent, linears, levels, spreads = 0.0, 0.0, 0.0, work.linear, work.level, work.spread
+    bends, pulls, noises = work.bend, work.pull, work.noise
     for k in range(n):
         linear, spread = float64(linears[k]), float64(spreads[k])
         x = linear + float64(levels[k])
@@ -144,28 +143,23 @@ def parabolas(loss, targets, weights, lo, n, scale, work):
         w = 1.0 if weights is None else float64(weights[lo + k])
         found += w * value
         rest += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
+        bent += w * weight
         bends[k] = scale * w * weight
         pulls[k] = scale * w * (weight * linear - slope)
-    return found, rest
+    return found, rest, bent
 
 
 @part
 def add_vectors(n, work):
-    """Add ``pull f`` to the vector and ``bend v`` to the diagonal."""
-    tile, unsure, pull, bend, vector, diagonal = (
-        work.tile,
-        work.unsure,
-        work.pull,
-        work.bend,
-        work.vector,
-        work.diagonal,
-    )
-    for a in range(uint64(0), uint64(vector.size), STRIDE):
+    """Add ``pull f`` to what is asked and ``bend v`` to the diagonal."""
+    tile, unsure, pull, bend = work.tile, work.unsure, work.pull, work.bend
+    asked, diagonal = work.asked, work.diagonal
+    for a in range(uint64(0), uint64(asked.size), STRIDE):
         pulled, bent = zeros(tile), zeros(tile)
         for k in range(n):
             pulled = add_times(pulled, pull[k], load(tile[k], a))
             bent = add_times(bent, bend[k], load(unsure[k], a))
-        accumulate(vector, a, pulled)
+        accumulate(asked, a, pulled)
         accumulate(diagonal, a, bent)
 
 
@@ -197,26 +191,37 @@ def add_squares(n, work):
 
 
 @part
-def solve_few(n, work):
-    """The solution for a row with few entries, those looked at, through a system with one unknown per entry.
+def add_diagonal(d, work):
+    """Make the matrix whole, and the diagonal the matrix's own."""
+    matrix, diagonal, asked, right = work.matrix, work.diagonal, work.asked, work.right
+    for a in range(d):
+        matrix[a, a] += diagonal[a]
+        diagonal[a] = matrix[a, a]
+    for a in range(uint64(asked.size)):
+        right[a] = asked[a]
 
-    ``(diag(diagonal) + sum bend f f.T) x = vector``; on return the vector is x, and the diagonal that of the whole
-    matrix. By the identity of Woodbury, with ``g = sqrt(bend) f``.
+
+@part
+def to_entries(n, work):
+    """The system of a row with few entries, those looked at, as one with an unknown per entry.
+
+    By the identity of Woodbury: ``(D + G.T G) x = asked``, with ``sqrt(bend) f`` as rows of G and the diagonal D, is
+    solved by ``D x = asked - G.T y``, where ``(I + G D**-1 G.T) y = G D**-1 asked``.
     """
-    vector, diagonal, shrink, right, matrix = work.vector, work.diagonal, work.shrink, work.right, work.matrix
-    tile, scaled, bend, shrunk = work.tile, work.scaled, work.bend, work.shrunk
-    width, narrow = uint64(vector.size), (n + STRIDE - _1) // STRIDE * STRIDE
+    asked, diagonal, best, shrink, right = work.asked, work.diagonal, work.best, work.shrink, work.right
+    tile, scaled, bend, shrunk, matrix = work.tile, work.scaled, work.bend, work.shrunk, work.matrix
+    width, narrow = uint64(asked.size), (n + STRIDE - _1) // STRIDE * STRIDE
     for a in range(width):
         shrink[a] = 1.0 / diagonal[a]
-        vector[a] *= shrink[a]
+        best[a] = shrink[a] * asked[a]
     for i in range(n):
         root = math.sqrt(max(float64(bend[i]), 0.0))
         for a in range(uint64(0), width, STRIDE):
             store(scaled[i], a, times(root, load(tile[i], a)))
     for i in range(n):
-        g, row, sums = scaled[i], matrix[i], zeros(vector)
+        g, row, sums = scaled[i], matrix[i], zeros(best)
         for a in range(uint64(0), width, STRIDE):
-            sums = add(sums, widen(load(g, a)), load(vector, a))
+            sums = add(sums, widen(load(g, a)), load(best, a))
         for a in range(width):
             shrunk[a] = g[a] * shrink[a]
         for j in range(i, n):
@@ -227,13 +232,18 @@ def solve_few(n, work):
         right[i] = total(sums)
     for j in range(n, narrow):
         right[j] = 0.0
-    solve_positive(matrix, right, n, narrow)
-    for a in range(uint64(0), width, STRIDE):
-        left, squares = zeros(vector), zeros(scaled)
+
+
+@part
+def from_entries(n, work):
+    """The row's solution from that of `to_entries`; the diagonal becomes that of the row's whole matrix."""
+    scaled, right, best, shrink, diagonal = work.scaled, work.right, work.best, work.shrink, work.diagonal
+    for a in range(uint64(0), uint64(best.size), STRIDE):
+        left, squares = zeros(best), zeros(scaled)
         for i in range(n):
             g = load(scaled[i], a)
             left, squares = add_times(left, right[i], widen(g)), add(squares, g, g)
-        store(vector, a, add(load(vector, a), times(-1.0, left), load(shrink, a)))
+        store(best, a, add(load(best, a), times(-1.0, left), load(shrink, a)))
         accumulate(diagonal, a, squares)
 
 
@@ -282,51 +292,38 @@ def row_loss(loss, indices, targets, weights, given, first, last, collected, wor
 
 
 @part
-def newton(loss, indices, targets, weights, given, first, last, d, scale, work):
-    """Minimum of the held row's parabolas and prior; the vector and the diagonal have the prior already.
-
-    The minimum becomes the vector, and the diagonal that of the whole system. Returns the expected loss at the present
-    row, the sum of the bends, and what the parabolas have at a row of zeros.
-    """
-    vector, diagonal, matrix, bend, asked = work.vector, work.diagonal, work.matrix, work.bend, work.asked
-    width = uint64(vector.size)
-    few = last - first <= d // _2 and last - first <= uint64(TILE)
-    found, bends, rest, lo = 0.0, 0.0, 0.0, first
-    if not few:
-        matrix[:] = 0.0
-    while lo < last:
-        n = min(uint64(TILE), last - lo)
-        collect(indices, given, lo, n, work)
-        predict(n, work)
-        values, left = parabolas(loss, targets, weights, lo, n, scale, work)
-        found, rest = found + values, rest + left
-        add_vectors(n, work)
-        if not few:
-            add_squares(n, work)
-        for k in range(n):
-            bends += bend[k]
-        lo += n
-    for a in range(d):
-        asked[a] = vector[a]
-    if few:
-        solve_few(last - first, work)
-    else:
-        for a in range(d):
-            matrix[a, a] += diagonal[a]
-            diagonal[a] = matrix[a, a]
-        solve_positive(matrix, vector, d, width)
-    return found, bends, rest
-
-
-@part
 def least(around, precisions, count, learned, work):
-    """What the minimum that `newton` found adds to the parabolas at a row of zeros."""
-    asked, vector, diagonal, found = work.asked, work.vector, work.diagonal, 0.0
+    """What the minimum that was found adds to the parabolas at a row of zeros."""
+    asked, best, diagonal, found = work.asked, work.best, work.diagonal, 0.0
     for a in range(uint64(precisions.size)):
-        x, own = vector[a], count * precisions[a]
+        x, own = best[a], count * precisions[a]
         found += own * x * (around[a] - 0.5 * x) - 0.5 * asked[a] * x
         found += 0.5 * (diagonal[a] - own) / diagonal[a] if learned else 0.0
     return found
+
+
+@part
+def accept(mean, variance, learned, work):
+    """Take the minimum that was found, unless the system was singular."""
+    best, diagonal, wrong = work.best, work.diagonal, 0.0
+    for a in range(uint64(mean.size)):  # zero times what is not finite is not zero; no way out, so that it vectorises
+        wrong += 0.0 * best[a] + (0.0 if diagonal[a] > 0.0 else 1.0)
+    if not wrong == 0.0:
+        return False
+    for a in range(uint64(mean.size)):
+        mean[a] = best[a]
+        variance[a] = (1.0 / diagonal[a]) if learned else 0.0
+    return True
+
+
+@part
+def approach(share, mean, variance, trial, learned, work):
+    """Go this share of the way to the minimum, for a trial, and hold that row."""
+    best, diagonal = work.best, work.diagonal
+    for a in range(uint64(mean.size)):
+        trial[0, a] = mean[a] + share * (best[a] - mean[a])
+        trial[1, a] = variance[a] + share * (1.0 / diagonal[a] - variance[a]) if learned else 0.0
+    hold(trial[0], trial[1], work)
 
 
 @jit
@@ -341,56 +338,67 @@ def expected_loss(loss, indptr, indices, targets, weights, given, means, varianc
 
 
 @jit
-def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, means, variances):
+def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, trial, means, variances):
     """Improve each row's mean, and variance if they are learned, in place.
 
-    Returns the expected loss, the number of halvings, half the sum of the log variances, and the sum of the bends. The
-    row's parabola is minimised. Where it lies above the expected loss, that cannot raise it; where it is Newton's, the
-    step is halved until the row's objective does not rise, and given up if it never does. The expected loss returned is
-    that of the improved rows; where parabolas lie above it and it is not asked for, theirs.
+    Returns the expected loss of the improved rows, the number of halvings, half the sum of the log variances, and the
+    sum of the bends. Each row's parabola is minimised. Where it lies above the expected loss, that cannot raise it;
+    then `trial` is None, and the expected loss returned is the parabolas'. Where it is Newton's, the step is halved
+    until the row's objective does not rise, and given up if it never does; `trial` is scratch of shape (2, d) for that.
     """
-    d, scale, learned = uint64(means.shape[1]), task.scale, task.learned
+    (scale, learned), d, precisions = task, uint64(means.shape[1]), prior.precisions
     work = workspace(given)
-    vector, diagonal, precisions = work.vector, work.diagonal, prior.precisions
-    mean, variance = np.empty(d, means.dtype), np.zeros(d, means.dtype)
+    asked, diagonal, best, matrix, right = work.asked, work.diagonal, work.best, work.matrix, work.right
     found = halvings = logs = bends = 0.0
     slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
-    safe = majorised(loss)
     for i in range(uint64(indptr.size - 1)):
         first, last = indptr[i], indptr[i + _1]
-        short = last - first <= uint64(TILE)
-        old_mean, old_variance, around, count = means[i], variances[i], prior.means[i], float64(prior.counts[i])
+        short, few = last - first <= uint64(TILE), last - first <= min(uint64(TILE), d // _2)
+        mean, variance, around, count = means[i], variances[i], prior.means[i], float64(prior.counts[i])
         for a in range(d):
             diagonal[a] = count * precisions[a]
-            vector[a] = diagonal[a] * around[a]
-        hold(old_mean, old_variance, work)
-        before, bent, rest = newton(loss, indices, targets, weights, given, first, last, d, scale, work)
-        bends += bent / scale
-        if safe:
-            if accept(old_mean, old_variance, learned, vector, diagonal):
-                if task.measured:
-                    hold(old_mean, old_variance, work)
-                    before = row_loss(loss, indices, targets, weights, given, first, last, short, work)
-                else:
-                    before = rest + least(around, precisions, count, learned, work) / scale
-            found += before
-            logs += half_logs(old_variance) if learned else 0.0
-            continue
-        log = half_logs(old_variance) if learned else 0.0
-        limit = scale * before + count * penalty(old_mean, old_variance, around, precisions) - log
-        share = 1.0
-        for _ in range(HALVINGS):
+            asked[a] = diagonal[a] * around[a]
+        hold(mean, variance, work)
+        if not few:
+            matrix[:] = 0.0
+        before, rest, lo = 0.0, 0.0, first
+        while lo < last:
+            n = min(uint64(TILE), last - lo)
+            collect(indices, given, lo, n, work)
+            predict(n, work)
+            value, left, bent = parabolas(loss, targets, weights, lo, n, scale, work)
+            before, rest, bends = before + value, rest + left, bends + bent
+            add_vectors(n, work)
+            if not few:
+                add_squares(n, work)
+            lo += n
+        size = last - first if few else d
+        if few:
+            to_entries(size, work)
+        else:
+            add_diagonal(d, work)
+        solve_positive(matrix, right, size, (size + STRIDE - _1) // STRIDE * STRIDE)
+        if few:
+            from_entries(size, work)
+        else:
             for a in range(d):
-                mean[a] = old_mean[a] + share * (vector[a] - old_mean[a])
-                if learned:
-                    variance[a] = old_variance[a] + share * (1.0 / diagonal[a] - old_variance[a])
-            hold(mean, variance, work)
+                best[a] = right[a]
+        if trial is None:
+            if accept(mean, variance, learned, work):
+                before = rest + least(around, precisions, count, learned, work) / scale
+            found += before
+            logs += half_logs(variance) if learned else 0.0
+            continue
+        log = half_logs(variance) if learned else 0.0
+        limit, share = scale * before + count * penalty(mean, variance, around, precisions) - log, 1.0
+        for _ in range(HALVINGS):
+            approach(share, mean, variance, trial, learned, work)
             after = row_loss(loss, indices, targets, weights, given, first, last, short, work)
-            new_log = half_logs(variance) if learned else 0.0
-            value = scale * after + count * penalty(mean, variance, around, precisions) - new_log
+            new_log = half_logs(trial[1]) if learned else 0.0
+            value = scale * after + count * penalty(trial[0], trial[1], around, precisions) - new_log
             if value <= limit + slack * abs(limit):
                 for a in range(d):
-                    old_mean[a], old_variance[a] = mean[a], variance[a]
+                    mean[a], variance[a] = trial[0, a], trial[1, a]
                 before, log = after, new_log
                 break
             share *= 0.5
@@ -398,17 +406,3 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, mean
         found += before
         logs += log
     return found, halvings, logs, bends
-
-
-@part
-def accept(mean, variance, learned, vector, diagonal):
-    """Take the minimum that was found, unless the system was singular."""
-    wrong = 0.0
-    for a in range(uint64(mean.size)):  # zero times what is not finite is not zero; no way out, so that it vectorises
-        wrong += 0.0 * vector[a] + (0.0 if diagonal[a] > 0.0 else 1.0)
-    if not wrong == 0.0:
-        return False
-    for a in range(uint64(mean.size)):
-        mean[a] = vector[a]
-        variance[a] = (1.0 / diagonal[a]) if learned else 0.0
-    return True

@@ -232,7 +232,7 @@ class Known:
         before, learned = side.means, self.learned
         blur = max(learned.blur, 2500 * learned.blur * 0.25**k)
         other = Side.known(learned.cols, side.engine)
-        task = Task(float(self.base.scale), learned.uncertain, measured=False)
+        task = Task(float(self.base.scale), learned.uncertain)
         side.improve(other, self.constant, task, blur)
         if self.loss.quadratic:  # solved at once
             return np.zeros(before.shape[0], bool)

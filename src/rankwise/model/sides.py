@@ -94,13 +94,17 @@ class Side:
     def improve(self, other: "Side", constant: float, task: Task, blur: float) -> "Improved":
         """Solve every row given the other side; one pass over the observations."""
         if self.means.shape[1] == 0:
-            given = self.given(constant, other.offset, blur)
-            return Improved(float(other.engine.sum("expected_loss", given, other.means, other.variances)[0]))
+            return Improved(other.expected_loss(self, constant, blur))
         given = other.given(constant, self.offset, blur)
         prior = Prior(self.around, self.precisions, self.counts)
         found, sums = self.engine.concatenate_and_sum("solve_rows", given, prior, task, self.means, self.variances)
         self.means, self.variances = (np.ascontiguousarray(found[:, k]) for k in range(2))
         return Improved(*sums)
+
+    def expected_loss(self, other: "Side", constant: float, blur: float) -> float:
+        """Where both sides are; one pass over the observations."""
+        given = other.given(constant, self.offset, blur)
+        return float(self.engine.sum("expected_loss", given, self.means, self.variances)[0])
 
     def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
         """Whether there are that many rows and factors, all is finite, and nothing negative that must not be."""
@@ -135,7 +139,10 @@ def lengths_of(engine: Engine, n_other: int, dtype: Any) -> Array:
 
 @dataclass(frozen=True)
 class Improved:
-    """What a half sweep says: expected loss, steps halved, half the sum of log variances, sum of the bends."""
+    """What a half sweep says: expected loss, steps halved, half the sum of log variances, sum of the bends.
+
+    The loss is that of the parabolas where these lie above it: the square loss itself, a bound for others.
+    """
 
     loss: float
     halvings: float = 0.0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._checks import is_number, is_whole
 from .._errors import SettingError
+from ..kernels.expected import majorised
 from ..kernels.rows import Task
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
 from ..model.sides import Improved, Side
@@ -141,8 +142,7 @@ class Sweeps(Solver):
         return Learned(rows, cols, self.uncertain, state.blur, count_power)
 
     def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
-        task = Task(float(state.scale), learned, measured=side is state.cols and not learned)
-        found = side.improve(other, state.constant, task, state.blur)
+        found = side.improve(other, state.constant, Task(float(state.scale), learned), state.blur)
         if found.bends > 0:
             state.bend = found.bends / state.weight
         return found
@@ -242,6 +242,8 @@ class FactorSweeps(Sweeps):
         loss = 0.0
         for side, other in state.sides:
             loss = self._improve(state, side, other, learned=False).loss
+        if not problem.quadratic and majorised(problem.loss.formula):  # then it is a bound so far
+            loss = state.cols.expected_loss(state.rows, state.constant, state.blur)
         squares = (np.sum(side.counts[:, None] * side.means**2, axis=0, dtype=np.float64) for side, _ in state.sides)
         return loss + sum(
             0.5 * float(side.precisions @ found) for (side, _), found in zip(state.sides, squares, strict=True)
