@@ -17,9 +17,10 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.estimators.base import loss_for
+from rankwise.estimators.completion import most_factors
 from rankwise.solvers import BayesSweeps, sweeps
 
-from .common import CAP, SHARES, Row, Split, default_problem
+from .common import SHARES, Row, Split, default_problem
 
 SEEDS = (11, 12)
 SWEEPS = BayesSweeps()
@@ -29,7 +30,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "START": (0.01, 1.0),
     "pattern_ridge": (1.0, 3.0, 10.0),
     "pattern_prior": (False,),
-    "rank": (15, 47),
+    "rank": (15, 31, 47),
     "max_iter": (8, 18),
     "loss": ("square", 1.0, 2.0),
     "OFFSET_RIDGE": (0.5, 8.0),
@@ -37,7 +38,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "N_POWER": (1, 6),
 }
 ON_SIGNS = ("start_precision", "START", "pattern_ridge", "pattern_prior", "rank", "max_iter")
-USUAL = {"rank": CAP, "max_iter": SWEEPS.max_iter, "loss": 1.345}
+USUAL = {"rank": "auto", "max_iter": SWEEPS.max_iter, "loss": 1.345}
 
 
 def usual(name: str) -> Any:
@@ -58,7 +59,7 @@ def errors(split: Split, name: str = "", value: Any = None) -> np.ndarray:
         found = rw.solve(
             default_problem(split, loss),
             BayesSweeps(**settings),
-            rank=value if name == "rank" else CAP,
+            rank=value if name == "rank" else most_factors(split.train),
             max_iter=value if name == "max_iter" else None,
         )
     predicted, targets = found.model.at(split.held_out.rows, split.held_out.cols), split.held_out.targets

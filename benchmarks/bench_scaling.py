@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
+from rankwise.estimators.completion import CAP
 from rankwise.observations import Observations
 from rankwise.solvers import BayesSweeps
 
-from .common import CAP, Meter, NoAnswerError, Row, Split, apart, default_problem, exponent, layered, sweep
+from .common import Meter, NoAnswerError, Row, Split, apart, default_problem, exponent, layered, sweep
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 LARGEST = 100_000_000

@@ -11,10 +11,11 @@ from unittest.mock import patch
 import numpy as np
 
 import rankwise as rw
+from rankwise.estimators.completion import CAP
 from rankwise.observations import shards
 from rankwise.solvers import BayesSweeps
 
-from .common import CAP, THREADS, Row, clocked, layered
+from .common import THREADS, Row, clocked, layered
 from .common import signed_split as split_signs
 
 COUNTS = (2, 4, 8, 16, 32, 64)

@@ -18,7 +18,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.estimators.base import loss_for
-from rankwise.estimators.completion import CAP, most_factors
+from rankwise.estimators.completion import most_factors
 from rankwise.observations import Observations
 from rankwise.selection import auc, mean_absolute_error, root_mean_squared_error, sign_accuracy, split_entries
 from rankwise.solvers import BayesSweeps, Result
@@ -117,9 +117,7 @@ def default_problem(split: Split, loss: Any = "auto", n_jobs: int = THREADS) -> 
     return rw.Problem(split.train, loss_for(loss, split.train), n_jobs=n_jobs)
 
 
-def sweep(
-    split: Split, solver: Any = None, problem: Any = None, *, rank: int | None = None, **options: Any
-) -> Result:
+def sweep(split: Split, solver: Any = None, problem: Any = None, *, rank: int | None = None, **options: Any) -> Result:
     """The default's sweeps, with the cost on held-out entries after each; other settings where given."""
     problem = problem or default_problem(split)
     score = {"held_out": split.held_out, "score": lambda targets, predicted: split.cost(predicted)}

@@ -278,3 +278,23 @@ def test_a_pursuit_with_refitted_coefficients_refuses_a_loss_with_corners():
 def test_an_automatic_rank_of_entries_that_are_all_zero_is_zero():
     found = MatrixCompletion("square", refine="economic").fit(np.zeros((10, 8)))
     assert not found.model_.to_dense().any()
+
+
+@pytest.mark.parametrize(
+    "shape, n, most", [((40, 30), 40, 7), ((30, 40), 320, 7), ((40, 30), 360, 15), ((30, 40), 1200, 31)]
+)
+def test_the_default_has_about_as_many_factors_as_the_longer_side_has_entries(shape, n, most):
+    rng = np.random.default_rng(0)
+    at = rng.choice(shape[0] * shape[1], n, replace=False)
+    seen = Observations.from_coo(at // shape[1], at % shape[1], rng.normal(size=n), shape)
+    found = squares(max_iter=1).fit(seen)
+    assert found.history_.column("rank").tolist() == [min(most, *shape)]
+    assert n / max(shape) <= most + 1 or most == CAP
+    assert found.set_params(warm_start=True, rank="auto").fit(seen).history_[-1].rank == min(most, *shape)
+
+
+def test_going_on_with_new_rows_keeps_the_factors_that_there_are():
+    rng = np.random.default_rng(1)
+    known = squares(max_iter=2, warm_start=True).fit(Observations.from_dense(rng.normal(size=(20, 18))))
+    more = Observations.from_coo(np.arange(60) % 40, np.arange(60) % 18, rng.normal(size=60), (40, 18))
+    assert known.history_[-1].rank == 18 and known.fit(more).history_[-1].rank == 18

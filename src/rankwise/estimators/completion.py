@@ -181,8 +181,9 @@ class MatrixCompletion(MatrixEstimator, Completion):
         `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
         from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
     rank : int or "auto", default="auto"
-        Largest rank. "auto" is 31 for refine="bayes", where components that the data does not support fade out;
-        16 for "factors"; and chosen on held-out entries for the pursuits, see `path_`.
+        Largest rank. For refine="bayes", where components that the data does not support fade out, "auto" is about
+        as many as rows or columns, whichever there are more of, have entries on average, at least 7 and at most 31;
+        it is 16 for "factors", and chosen on held-out entries for the pursuits, see `path_`.
     refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
         "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
         The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import float64
 
 from .jit import jit
@@ -22,13 +21,10 @@ def blend(scale, one, two, three, out, squares):
     `out` may be one of the blocks.
     """
     n, width = out.shape
-    sums = np.zeros(width)
     for i in range(n):
         row, s = out[i], scale[i]
         a, b, c = one.block[i], two.block[i], three.block[i]
         for k in range(width):
             x = s * (one.factors[k] * a[k] + two.factors[k] * b[k] + three.factors[k] * c[k])
             row[k] = x
-            sums[k] += float64(x) * float64(x)
-    for k in range(width):
-        squares[k] += sums[k]
+            squares[k] += float64(x) * float64(x)

@@ -100,9 +100,3 @@ def _expected_at(p, m, s, o):
 def majorised(p):
     """Whether the parabola lies above the expected loss everywhere."""
     return type(p) in PARABOLAS and type(p) not in UNSURE
-
-
-@overload(majorised, jit_options=INLINED)
-def _majorised(p):
-    above = p.instance_class in PARABOLAS and p.instance_class not in UNSURE
-    return (lambda p: True) if above else (lambda p: False)

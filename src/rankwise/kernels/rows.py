@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float64, uint64
 
-from .expected import expected_at, majorised
+from .expected import expected_at
 from .jit import inner, jit, part
 from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, widen, zeros
 from .positive import solve_positive
@@ -132,7 +132,7 @@ def values(loss, targets, weights, lo, n, work):
 def parabolas(loss, targets, weights, lo, n, scale, work):
     """The same; write each one's parabola, times `scale`: its pull and its bend.
 
-    Beside the expected loss, returns what the parabolas have at a row of zeros that is certain, and the sum of the bends.
+    Beside the expected loss, returns what the parabolas have at a row of zeros that is certain, and the bends' sum.
     """
     found, rest, bent, linears, levels, spreads = 0.0, 0.0, 0.0, work.linear, work.level, work.spread
     bends, pulls, noises = work.bend, work.pull, work.noise
@@ -278,20 +278,6 @@ def penalty(mean, variance, around, precisions):
 
 
 @part
-def row_loss(loss, indices, targets, weights, given, first, last, collected, work):
-    """Expected loss of the row that is held; `collected` if its entries have just been so, in one tile."""
-    found, lo = 0.0, first
-    while lo < last:
-        n = min(uint64(TILE), last - lo)
-        if not collected:
-            collect(indices, given, lo, n, work)
-        predict(n, work)
-        found += values(loss, targets, weights, lo, n, work)
-        lo += n
-    return found
-
-
-@part
 def least(around, precisions, count, learned, work):
     """What the minimum that was found adds to the parabolas at a row of zeros."""
     asked, best, diagonal, found = work.asked, work.best, work.diagonal, 0.0
@@ -333,7 +319,13 @@ def expected_loss(loss, indptr, indices, targets, weights, given, means, varianc
     found = 0.0
     for i in range(uint64(indptr.size - 1)):
         hold(means[i], variances[i], work)
-        found += row_loss(loss, indices, targets, weights, given, indptr[i], indptr[i + _1], False, work)
+        lo, last = indptr[i], indptr[i + _1]
+        while lo < last:
+            n = min(uint64(TILE), last - lo)
+            collect(indices, given, lo, n, work)
+            predict(n, work)
+            found += values(loss, targets, weights, lo, n, work)
+            lo += n
     return found
 
 
@@ -361,48 +353,55 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
         hold(mean, variance, work)
         if not few:
             matrix[:] = 0.0
-        before, rest, lo = 0.0, 0.0, first
-        while lo < last:
-            n = min(uint64(TILE), last - lo)
-            collect(indices, given, lo, n, work)
-            predict(n, work)
-            value, left, bent = parabolas(loss, targets, weights, lo, n, scale, work)
-            before, rest, bends = before + value, rest + left, bends + bent
-            add_vectors(n, work)
-            if not few:
-                add_squares(n, work)
-            lo += n
-        size = last - first if few else d
-        if few:
-            to_entries(size, work)
-        else:
-            add_diagonal(d, work)
-        solve_positive(matrix, right, size, (size + STRIDE - _1) // STRIDE * STRIDE)
-        if few:
-            from_entries(size, work)
-        else:
-            for a in range(d):
-                best[a] = right[a]
-        if trial is None:
-            if accept(mean, variance, learned, work):
-                before = rest + least(around, precisions, count, learned, work) / scale
-            found += before
-            logs += half_logs(variance) if learned else 0.0
-            continue
-        log = half_logs(variance) if learned else 0.0
-        limit, share = scale * before + count * penalty(mean, variance, around, precisions) - log, 1.0
-        for _ in range(HALVINGS):
-            approach(share, mean, variance, trial, learned, work)
-            after = row_loss(loss, indices, targets, weights, given, first, last, short, work)
-            new_log = half_logs(trial[1]) if learned else 0.0
-            value = scale * after + count * penalty(trial[0], trial[1], around, precisions) - new_log
-            if value <= limit + slack * abs(limit):
-                for a in range(d):
-                    mean[a], variance[a] = trial[0, a], trial[1, a]
-                before, log = after, new_log
-                break
-            share *= 0.5
-            halvings += 1.0
+        log = limit = before = 0.0
+        share = 1.0
+        for visit in range(HALVINGS + 1):  # the first where the row is, the others where it may go
+            here, rest, lo = 0.0, 0.0, first
+            while lo < last:
+                n = min(uint64(TILE), last - lo)
+                if visit == 0 or not short:
+                    collect(indices, given, lo, n, work)
+                predict(n, work)
+                value, left, bent = parabolas(loss, targets, weights, lo, n, scale, work)
+                here, rest = here + value, rest + left
+                if visit == 0:
+                    bends += bent
+                    add_vectors(n, work)
+                    if not few:
+                        add_squares(n, work)
+                lo += n
+            if visit == 0:
+                size = last - first if few else d
+                if few:
+                    to_entries(size, work)
+                else:
+                    add_diagonal(d, work)
+                solve_positive(matrix, right, size, (size + STRIDE - _1) // STRIDE * STRIDE)
+                if few:
+                    from_entries(size, work)
+                else:
+                    for a in range(d):
+                        best[a] = right[a]
+                before = here
+                if trial is None:
+                    if accept(mean, variance, learned, work):
+                        before = rest + least(around, precisions, count, learned, work) / scale
+                log = half_logs(variance) if learned else 0.0
+                if trial is None:
+                    break
+                limit = scale * before + count * penalty(mean, variance, around, precisions) - log
+                limit += slack * abs(limit)
+            elif trial is not None:
+                new_log = half_logs(trial[1]) if learned else 0.0
+                if scale * here + count * penalty(trial[0], trial[1], around, precisions) - new_log <= limit:
+                    for a in range(d):
+                        mean[a], variance[a] = trial[0, a], trial[1, a]
+                    before, log = here, new_log
+                    break
+                share *= 0.5
+                halvings += 1.0
+            if trial is not None:
+                approach(share, mean, variance, trial, learned, work)
         found += before
         logs += log
     return found, halvings, logs, bends

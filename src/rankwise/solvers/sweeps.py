@@ -57,6 +57,8 @@ class Sweeps(Solver):
         """Fit the offsets; no factors yet."""
         problem = need_entries(objective, type(self).__name__)
         problem.reset()
+        if self.offsets != "none":  # zeros to begin with, so that one compiled version of the passes is enough
+            place_level(problem, 0.0)
         constant = 0.0 if self.offsets == "none" else best_level(problem)
         engines, sizes = (problem.engine, problem.across), problem.shape
         parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
@@ -220,9 +222,7 @@ class FactorSweeps(Sweeps):
                 side.counts = counts.astype(side.means.dtype)
 
     def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
-        nothing = (np.zeros((size, 0), problem.dtype) for size in problem.shape)
-        level = Offsets.zero(problem.shape, problem.dtype)
-        problem.place(replace(level, constant=state.constant), *nothing)  # where `init` looks at the spread
+        place_level(problem, state.constant)  # where `init` looks at the spread
         self._begin(problem, state)
         state.blur = 64 * (self.blur * state.spread) ** 2  # sharp again after three sweeps
         for side, _ in state.sides:
@@ -342,6 +342,12 @@ class BayesSweeps(Sweeps):
             state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
         for pattern in state.patterns:
             pattern.improve(2)
+
+
+def place_level(problem: Problem, constant: float) -> None:
+    """The same prediction everywhere."""
+    nothing = (np.zeros((size, 0), problem.dtype) for size in problem.shape)
+    problem.place(replace(Offsets.zero(problem.shape, problem.dtype), constant=constant), *nothing)
 
 
 def best_level(problem: Problem) -> float:
