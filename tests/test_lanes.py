@@ -93,3 +93,20 @@ def test_what_is_below_the_diagonal_does_not_matter():
         positive.solve_positive(matrix, vector, uint64(20), uint64(24))
         found.append(vector)
     np.testing.assert_array_equal(*found)
+
+
+@jit
+def scattered(values, places, at, sums):
+    """Eight numbers added up wherever they belong."""
+    lanes.scatter(sums, places, at, lanes.widen(lanes.load(values, at)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("places", [range(16), [5] * 16, [3, 0, 3, 9, 0, 3, 1, 2] * 2], ids=["apart", "one", "mixed"])
+def test_numbers_are_added_where_they_belong_and_none_is_lost(places, kind):
+    values, at = np.arange(1.0, 17.0).astype(kind), 4
+    places = np.array(places, np.uint32)
+    for scatter in (scattered, scattered.py_func):
+        sums = np.zeros(16)
+        scatter(values, places, uint64(at), sums)
+        np.testing.assert_array_equal(sums, np.bincount(places[at : at + 8], values[at : at + 8], 16))

@@ -45,6 +45,20 @@ def test_scores_beside_other_libraries_are_the_stored_ones(page):
         assert_shown(found, [float(words.partition(" ")[0]) for words in told])
 
 
+def test_other_pages_have_the_default_s_accuracy_too():
+    rows = {row["data"]: row for row in stored("bench_accuracy") if row["method"] == "rankwise"}
+    expected = {
+        data: [float(rows[data][metric].partition(" ")[0]) for metric in METRICS[data]]
+        for data in METRICS
+        if data in rows
+    }
+    (shown,) = (cells[1:] for cells in lines("docs/signed-links.md") if cells[0] == "`MatrixCompletion()`")
+    assert_shown(numbers(*shown), [*expected["epinions"], *expected["slashdot"]])
+    table = {cells[0].partition(",")[0].lower(): cells[1] for cells in lines("docs/choosing.md") if len(cells) == 6}
+    for data, (accuracy, _) in expected.items():
+        assert_shown(numbers(table[data]), [accuracy])
+
+
 def test_scores_of_the_paper_s_methods_are_the_stored_ones():
     signed = {(row["data"], row["method"]): row for row in stored("bench_signed")}
     methods = ("eglrl", "glrl", "glrl-none")

@@ -19,7 +19,7 @@ class Answers:
 
     def __init__(self, join: str, buffers: Buffers | None = None) -> None:
         self.join, self.fold = join, Fold(buffers)
-        self.pieces: list[tuple[int, Array]] = []
+        self.pieces: list[tuple[int, Any]] = []
 
     def take(self, number: int, answer: Any) -> None:
         """The answer of one shard; shards come in order."""
@@ -39,9 +39,12 @@ class Answers:
         for part in sorted((part for other in others for part in other.fold.parts), key=lambda part: part.first):
             self.fold.add(part)
 
-    def joined(self) -> Array:
-        """All pieces, in the order of shards."""
-        return np.concatenate([piece for _, piece in self.pieces])
+    def joined(self) -> Any:
+        """All pieces, in the order of shards; where they are tuples, of each of their arrays."""
+        pieces = [piece for _, piece in self.pieces]
+        if isinstance(pieces[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        return np.concatenate(pieces)
 
     def total(self) -> Array:
         """The sum over all shards."""
@@ -67,9 +70,10 @@ class Engine:
 
     def concatenate(self, verb: str, *args: Any) -> NDArray[np.float64]:
         """Verbs whose answers are pieces, one per shard."""
-        return self.ask(CONCATENATE, verb, args).joined()
+        found: NDArray[np.float64] = self.ask(CONCATENATE, verb, args).joined()
+        return found
 
-    def concatenate_and_sum(self, verb: str, *args: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def concatenate_and_sum(self, verb: str, *args: Any) -> tuple[Any, NDArray[np.float64]]:
         """Verbs that answer with a piece and a term of a sum."""
         answers = self.ask(BOTH, verb, args)
         return answers.joined(), answers.total()

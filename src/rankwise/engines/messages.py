@@ -55,14 +55,15 @@ class Told:
 class Reply:
     """Answers of a worker's shards: pieces with their shards' numbers, and parts of a sum."""
 
-    pieces: list[tuple[int, Array]] = field(default_factory=list)
+    pieces: list[tuple[int, Any]] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     error: Exception | None = None
 
     @classmethod
     def of(cls, answers: Answers) -> "Reply":
         """What there is to send, as it lies in memory."""
-        return cls([(number, np.ascontiguousarray(piece)) for number, piece in answers.pieces], answers.fold.parts)
+        pieces = [(number, each_array(piece, np.ascontiguousarray)) for number, piece in answers.pieces]
+        return cls(pieces, answers.fold.parts)
 
     def answers(self, join: str) -> Answers:
         """The same as the client's engine joins them."""
@@ -74,7 +75,7 @@ class Reply:
     @property
     def n_bytes(self) -> int:
         """What the arrays take on the wire."""
-        return sum(piece.nbytes for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
+        return sum(_size(piece) for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
 
 
 def ready(verbs: Sequence[Verb]) -> list[Verb]:

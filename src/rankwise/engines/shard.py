@@ -181,18 +181,15 @@ class Shard:
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
 
-    def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Array, Array]:
-        """Better means and variances of the rows, in that order on axis 1. Join: concatenate.
-
-        And the sums that the kernel has. Join: sum.
-        """
+    def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Any, Array]:
+        """Better means and variances of the rows, and the sums that the kernel has. Join: concatenate, sum."""
         mine, given = slice(self.start, self.stop), wide(given)
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
         arrays = self.indptr, self.indices, self.targets, self.weights
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
         sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, trial, *found)
-        return np.stack(found, axis=1), np.array(sums)
+        return found, np.array(sums)
 
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
         """Sum of the expected losses. Join: sum."""

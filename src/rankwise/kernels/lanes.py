@@ -65,6 +65,12 @@ def accumulate(array, at, lanes):
     array[at : at + LANES] += lanes
 
 
+def scatter(array, places, at, lanes):
+    """Add eight numbers to those of a vector, one after another, at the places that `places` has from `at` on."""
+    for k in range(LANES):
+        array[places[at + k]] += lanes[k]
+
+
 def times(x, lanes):
     """A number times eight."""
     return lanes.dtype.type(x) * lanes
@@ -144,6 +150,22 @@ def _accumulate(context, builder, sig, args):
     if more.type != old.type:
         more = builder.fpext(more, old.type)
     builder.store(builder.fadd(old, more, flags=FLAGS), place, align=align)
+    return context.get_dummy_value()
+
+
+@compiled(scatter, lambda array, places, at, lanes: types.none, types.Array, types.Array, types.Integer, Lanes)
+def _scatter(context, builder, sig, args):
+    (array, places, at, _), wide = sig.args, ir.IntType(64)
+    sums = context.make_array(array)(context, builder, args[0]).data
+    first = builder.gep(
+        context.make_array(places)(context, builder, args[1]).data,
+        [context.cast(builder, args[2], at, types.uint64)],
+    )
+    for k in range(LANES):
+        place = builder.zext(builder.load(builder.gep(first, [ir.Constant(wide, k)])), wide)
+        more = builder.extract_element(args[3], ir.Constant(ir.IntType(32), k))
+        into = builder.gep(sums, [place])
+        builder.store(builder.fadd(builder.load(into), more, flags=FLAGS), into)
     return context.get_dummy_value()
 
 

@@ -98,7 +98,7 @@ class Side:
         given = other.given(constant, self.offset, blur)
         prior = Prior(self.around, self.precisions, self.counts)
         found, sums = self.engine.concatenate_and_sum("solve_rows", given, prior, task, self.means, self.variances)
-        self.means, self.variances = (np.ascontiguousarray(found[:, k]) for k in range(2))
+        self.means, self.variances = found
         return Improved(*sums)
 
     def expected_loss(self, other: "Side", constant: float, blur: float) -> float:
