@@ -131,7 +131,8 @@ def test_even_at_a_kink_everything_is_finite_and_near_the_loss(loss):
         for x in (0.0, o, o - 0.3, o + 0.3, o + 1.0):
             found = expected_at(loss.formula, float(x), 0.0, float(o))
             assert np.isfinite(found).all() and found[2] >= -1e-6  # rounding of slopes by differences
-            assert found[0] == pytest.approx(float(loss.value(x, o)), abs=2 * SHARP)
+            # a corner of a user's loss is looked at from 1e-4 away on either side
+            assert found[0] == pytest.approx(float(loss.value(x, o)), abs=1e-4 if loss is lopsided else 2 * SHARP)
 
 
 def mean_loss(loss, m, s, o):

@@ -17,7 +17,7 @@ from . import formulas
 from .formulas import slope_at, value_at
 from .jit import INLINED
 
-_NARROW = 1e-3  # distance over which slopes are compared, at least
+_NARROW = 1e-8  # variance at least, so that there are two slopes to compare
 _SHARP = 1e-12  # variance below which a corner counts as rounded by this much
 
 
@@ -64,16 +64,12 @@ def epsilon_insensitive_expected(p, m, s, o):
 
 
 def two_point_expected(p, m, s, o):
-    """Average over m - sqrt(s) and m + sqrt(s)."""
-    d = math.sqrt(s)
-    value = 0.5 * (value_at(p, m - d, o) + value_at(p, m + d, o))
+    """Average over m - sqrt(s) and m + sqrt(s); a smaller variance than 1e-8 is reached along the parabola."""
+    d = math.sqrt(max(s, _NARROW))  # and no branch, so that it vectorises
     left, right = slope_at(p, m - d, o), slope_at(p, m + d, o)
-    h = max(d, _NARROW)
-    if d < _NARROW:
-        weight = (slope_at(p, m + h, o) - slope_at(p, m - h, o)) / (2.0 * h)
-    else:
-        weight = (right - left) / (2.0 * h)
-    return value, 0.5 * (left + right), max(weight, 0.0)  # rounding
+    weight = max((right - left) / (2.0 * d), 0.0)  # rounding
+    value = 0.5 * (value_at(p, m - d, o) + value_at(p, m + d, o) - weight * (max(s, _NARROW) - s))
+    return value, 0.5 * (left + right), weight
 
 
 PARABOLAS = {

@@ -53,6 +53,8 @@ class Work(NamedTuple):
     level: Any  # (TILE,): base
     noise: Any  # (TILE,): variance of the base
     spread: Any  # (TILE,): variance of the prediction
+    target: Any  # (TILE,)
+    weight: Any  # (TILE,): zero beyond the entries there are
     pull: Any  # (TILE,)
     bend: Any  # (TILE,)
     tile: Any  # (TILE, width): factors
@@ -70,13 +72,19 @@ class Work(NamedTuple):
 def workspace(given):
     """Scratch for rows like these."""
     kind, width = given.factors.dtype, given.factors.shape[1]
-    a, b, c = np.zeros((4, width), kind), np.zeros((6, TILE), kind), np.zeros((5, width))
+    a, b, c = np.zeros((4, width), kind), np.zeros((8, TILE), kind), np.zeros((5, width))
     c[1] = 1.0  # the diagonal, also where there are no components
     return Work(
-        *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5]),
+        *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
         *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
         *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4]),
     )
+
+
+@part
+def filled(n):
+    """Entries that formulas are applied to: whole registers of float64, as what is left over would not vectorise."""
+    return (n + _3) // _4 * _4
 
 
 @part
@@ -89,10 +97,16 @@ def hold(mean, variance, work):
 
 
 @part
-def collect(indices, given, lo, n, work):
-    """Copy what is given of entries lo to lo + n."""
+def collect(indices, targets, weights, given, lo, n, work):
+    """Copy entries lo to lo + n and what is given of them, and fill up with some that weigh nothing."""
     factors, variances, base, noise = given
     tile, unsure, levels, noises = work.tile, work.unsure, work.level, work.noise
+    target, weight = work.target, work.weight
+    for k in range(n):
+        target[k] = targets[lo + k]
+        weight[k] = 1.0 if weights is None else weights[lo + k]
+    for k in range(n, filled(n)):
+        target[k], weight[k] = target[0], 0.0
     for k in range(n):
         j = indices[lo + k]
         for a in range(uint64(0), uint64(tile.shape[1]), STRIDE):
@@ -105,7 +119,7 @@ def collect(indices, given, lo, n, work):
 def predict(n, work):
     """Predict at the entries collected with the row that is held."""
     tile, unsure, mean, variance, square = work.tile, work.unsure, work.mean, work.variance, work.square
-    linears, spreads, noise = work.linear, work.spread, work.noise
+    linears, spreads, noise, levels = work.linear, work.spread, work.noise, work.level
     for k in range(n):
         linear, spread = zeros(mean), zeros(mean)
         for a in range(uint64(0), uint64(mean.size), STRIDE):
@@ -115,32 +129,34 @@ def predict(n, work):
             spread = add(spread, load(unsure[k], a), load(square, a))
         linears[k] = total(linear)
         spreads[k] = total(spread) + noise[k]
+    for k in range(n, filled(n)):  # as at the first entry: all is finite there if it is anywhere
+        linears[k], spreads[k], levels[k] = linears[0], spreads[0], levels[0]
 
 
 @part
-def values(loss, targets, weights, lo, n, work):
+def values(loss, n, work):
     """Expected loss of the entries looked at."""
     found, linears, levels, spreads = 0.0, work.linear, work.level, work.spread
-    for k in range(n):
+    targets, weights = work.target, work.weight
+    for k in range(filled(n)):
         x = float64(linears[k]) + float64(levels[k])
-        value, _, _ = expected_at(loss, x, float64(spreads[k]), float64(targets[lo + k]))
-        found += value if weights is None else float64(weights[lo + k]) * value
+        value, _, _ = expected_at(loss, x, float64(spreads[k]), float64(targets[k]))
+        found += float64(weights[k]) * value
     return found
 
 
 @part
-def parabolas(loss, targets, weights, lo, n, scale, work):
+def parabolas(loss, n, scale, work):
     """The same; write each one's parabola, times `scale`: its pull and its bend.
 
     Beside the expected loss, returns what the parabolas have at a row of zeros that is certain, and the bends' sum.
     """
     found, rest, bent, linears, levels, spreads = 0.0, 0.0, 0.0, work.linear, work.level, work.spread
-    bends, pulls, noises = work.bend, work.pull, work.noise
-    for k in range(n):
-        linear, spread = float64(linears[k]), float64(spreads[k])
+    targets, weights, bends, pulls, noises = work.target, work.weight, work.bend, work.pull, work.noise
+    for k in range(filled(n)):
+        linear, spread, w = float64(linears[k]), float64(spreads[k]), float64(weights[k])
         x = linear + float64(levels[k])
-        value, slope, weight = expected_at(loss, x, spread, float64(targets[lo + k]))
-        w = 1.0 if weights is None else float64(weights[lo + k])
+        value, slope, weight = expected_at(loss, x, spread, float64(targets[k]))
         found += w * value
         rest += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
         bent += w * weight
@@ -322,9 +338,9 @@ def expected_loss(loss, indptr, indices, targets, weights, given, means, varianc
         lo, last = indptr[i], indptr[i + _1]
         while lo < last:
             n = min(uint64(TILE), last - lo)
-            collect(indices, given, lo, n, work)
+            collect(indices, targets, weights, given, lo, n, work)
             predict(n, work)
-            found += values(loss, targets, weights, lo, n, work)
+            found += values(loss, n, work)
             lo += n
     return found
 
@@ -360,9 +376,9 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
             while lo < last:
                 n = min(uint64(TILE), last - lo)
                 if visit == 0 or not short:
-                    collect(indices, given, lo, n, work)
+                    collect(indices, targets, weights, given, lo, n, work)
                 predict(n, work)
-                value, left, bent = parabolas(loss, targets, weights, lo, n, scale, work)
+                value, left, bent = parabolas(loss, n, scale, work)
                 here, rest = here + value, rest + left
                 if visit == 0:
                     bends += bent
