@@ -4,8 +4,8 @@ Epinions and Slashdot, logistic loss, one tenth held out. After 0, 10 and 30 EGL
 and milliseconds (medians of five), and the share of the top singular value (by ARPACK, to 1e-10) that is missed.
 `passes_to_30`: the fewest passes in which Lanczos finds as large a value as the paper's 30 power iterations (bar: a
 quarter, 7.6), mean over three starts. Then a whole EGLRL fit at rank 40 with each. Decided: 30 power iterations stay
-the default, as the paper has them; where time counts, Lanczos with one vector (a third of the passes, half the time);
-where a pass is dear, as from disk or on a cluster, a block of 8 (a fifth of the passes, but a pass costs more).
+the default, as the paper has them, and in memory nothing is faster; where a pass is dear, as from disk or on a
+cluster, Lanczos with one vector (a third of the passes), or with a block of 8 (a fifth, but a pass costs more).
 """
 
 from collections.abc import Iterator
