@@ -293,13 +293,23 @@ BREAKS = [
     ),
     Break("model/targets.py", "predicted[some] = model.at(", "predicted[some] = 0.9 * model.at(", "test_decoding.py"),
     Break(
-        "model/targets.py",
-        "if grid.size <= MOST else left",
-        "if grid.size <= 1 else left",
-        "test_decoding.py",
-        "grid",
+        "model/targets.py", "grid.size <= min(MOST, targets.size / 2)", "grid.size <= MOST", "test_decoding.py", "grid"
     ),
-    Break("kernels/columns.py", "x = s * (", "x = (", "test_blocks.py test_sweeps.py", "tall or pattern"),
+    Break(
+        "kernels/rows.py",
+        "target[k], weight[k] = target[0], 0.0",
+        "target[k], weight[k] = target[0], 1.0",
+        "test_expected.py",
+        "one_call",
+    ),
+    Break(
+        "kernels/expected.py",
+        " - weight * (max(s, _NARROW) - s)",
+        "",
+        "test_expected.py",
+        "two_points or derivative_in_the_variance",
+    ),
+    Break("kernels/columns.py", "x = s * (", "x = (", "test_blocks.py", "tall or blend"),
 ]
 
 

@@ -201,7 +201,7 @@ def grid_of(targets: Array) -> Array:
     while left.size and grid.size <= MOST:
         grid = np.unique(np.concatenate((grid, left[:SAMPLE])))
         left = left[~np.isin(left, grid)] if grid.size <= MOST else left
-    return grid if not left.size and grid.size <= min(MOST, targets.size / 2) else targets[:0]
+    return grid if grid.size <= min(MOST, targets.size / 2) else targets[:0]
 
 
 def _plain(value: Any) -> float:
