@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import ssl
+from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
@@ -359,3 +360,24 @@ def test_shards_are_dealt_evenly_and_in_runs(seed):
 def test_threads_and_cluster_say_who_they_are(client):
     assert isinstance(Problem(some_entries(), Square()).engine, Threads)
     assert digest(solve(Problem(some_entries(), Square()), "eglrl", rank=1)) != ""
+
+
+@pytest.fixture
+def lonely():
+    """An engine whose client only takes orders: four shards of 3, 2, 4 and 1 rows."""
+    client = SimpleNamespace(submit=lambda *order, **where: SimpleNamespace(release=lambda: None))
+    return Cluster(client, [None] * 4, np.array([0, 3, 5, 9, 10]), [3, 2, 4, 1], Square(), np.float64)
+
+
+def test_a_worker_is_told_the_rows_of_its_shards_alone(lonely):
+    rows = np.arange(10.0)
+    for numbers, wanted in (([0, 2, 3], [0, 1, 2, 5, 6, 7, 8, 9]), ([1], [3, 4]), ([0, 1, 3], [0, 1, 2, 3, 4, 9])):
+        assert lonely._make("tcp://nowhere:1", numbers, 1).take(rows).tolist() == wanted
+
+
+def test_what_waits_for_the_next_trip_stays_as_it_was_asked(lonely):
+    u, v = np.ones(10), np.ones(4)
+    lonely.run("aim", u, v, None)
+    u[:], v[:] = 2.0, 3.0
+    ((verb, args),) = lonely._queue
+    assert verb == "aim" and args[0].tolist() == [1.0] * 10 and args[1].tolist() == [1.0] * 4
