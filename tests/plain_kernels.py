@@ -12,6 +12,7 @@ OF_THE_COMPILER = (
     "test_a_function_that_cannot_be_compiled_is_refused_in_one_line",
     "test_a_loss_that_is_not_what_it_declares_is_refused_at_a_point",  # NumPy's numbers warn and Python's raise
     "test_a_row_that_no_halving_helps_stays_where_it_is",  # where machine code has infinities
+    "test_an_infinite_loss_is_infinite_and_not_undefined",
     "test_exp_and_logs_keep_their_meaning_at_the_edges",
     "test_values_from_outside_the_function_are_fixed_when_it_is_first_used",
 )

@@ -482,3 +482,10 @@ def test_the_expected_loss_knows_weights_and_tiles():
     n = rows.seen.shape[0]
     wanted = sum(rows.parabolas(i, rows.mine.means[i], rows.mine.variances[i])[0].sum() for i in range(n))
     assert found[0] == pytest.approx(wanted, rel=1e-10)
+
+
+def test_an_infinite_loss_is_infinite_and_not_undefined():
+    """Registers are filled up with entries that weigh nothing, and nothing times infinity is undefined."""
+    rows = Rows(Poisson())
+    rows.mine.means[:, -1] = 800.0
+    assert rows.mine.expected_loss(rows.other, rows.constant, rows.blur) == np.inf

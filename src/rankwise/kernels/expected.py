@@ -65,10 +65,11 @@ def epsilon_insensitive_expected(p, m, s, o):
 
 def two_point_expected(p, m, s, o):
     """Average over m - sqrt(s) and m + sqrt(s); a smaller variance than 1e-8 is reached along the parabola."""
-    d = math.sqrt(max(s, _NARROW))  # and no branch, so that it vectorises
+    wide = max(s, _NARROW)  # and no branch, so that it vectorises
+    d = math.sqrt(wide)
     left, right = slope_at(p, m - d, o), slope_at(p, m + d, o)
-    weight = max((right - left) / (2.0 * d), 0.0)  # rounding
-    value = 0.5 * (value_at(p, m - d, o) + value_at(p, m + d, o) - weight * (max(s, _NARROW) - s))
+    weight = max(0.0, (right - left) / (2.0 * d))  # rounding; and zero, not undefined, between two infinite slopes
+    value = 0.5 * (value_at(p, m - d, o) + value_at(p, m + d, o) - weight * (wide - s))
     return value, 0.5 * (left + right), weight
 
 

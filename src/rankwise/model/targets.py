@@ -1,6 +1,7 @@
 """What a model keeps of its training targets: their ends, their grid, and how predictions fall onto it."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -60,7 +61,7 @@ class Targets:
     def of(cls, model: Any, entries: Observations | Entries, n_jobs: int | None = None) -> "Targets":
         """Scale of the entries that `model` was learned from; O(rank n_observed), at most a million of them."""
         observations = entries if isinstance(entries, Observations) else entries.sample(ENTRIES)
-        targets, weights, seen = observations.targets, observations.weights, np.arange(observations.n_observed)
+        targets, weights, seen = observations.targets, observations.weights, None
         if weights is not None:
             seen = np.flatnonzero(weights > 0)
             targets, weights = targets[seen], weights[seen].astype(np.float64)
@@ -70,16 +71,15 @@ class Targets:
         counts = [np.sum(targets == value) if weights is None else weights[targets == value].sum() for value in grid]
         shares = np.array(counts) / max(targets.size if weights is None else weights.sum(), 1e-300)
         most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
-        team = Team(usable_cores(n_jobs))
-        sample = Sample.of(model, observations, seen[:: -(-seen.size // most) or 1], team)
-        if model.link != "identity" or not grid.size:
-            team.close()
-            noise = sample.noise_variance if model.link == "identity" else 0.0
-            rows, cols = (np.zeros((size, 0)) for size in model.shape)
-            return cls(low, high, step, noise, _plains(grid), shares, np.zeros(0), rows, cols)
-        thresholds = sample.thresholds(np.cumsum(shares)[:-1])
-        rows, cols = sample.shifts(thresholds, grid, model.shape, team)
-        team.close()
+        some = np.arange(0, targets.size, -(-targets.size // most) or 1)
+        with closing(Team(usable_cores(n_jobs))) as team:
+            sample = Sample.of(model, observations, some if seen is None else seen[some], team)
+            if model.link != "identity" or not grid.size:
+                noise = sample.noise_variance if model.link == "identity" else 0.0
+                rows, cols = (np.zeros((size, 0)) for size in model.shape)
+                return cls(low, high, step, noise, _plains(grid), shares, np.zeros(0), rows, cols)
+            thresholds = sample.thresholds(np.cumsum(shares)[:-1])
+            rows, cols = sample.shifts(thresholds, grid, model.shape, team)
         return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
     def thresholds_at(self, rows: Array, cols: Array) -> Iterator[Array]:
@@ -129,8 +129,8 @@ class Sample:
     @classmethod
     def of(cls, model: Any, observations: Observations, entries: Array, team: Team) -> "Sample":
         """The chosen entries under `model`."""
-        counts = np.diff(observations.indptr).astype(np.int64)
-        rows = np.repeat(np.arange(counts.size), counts)[entries]
+        starts = np.searchsorted(entries, observations.indptr.astype(np.int64))
+        rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         cols = observations.indices[entries].astype(np.int64)
         targets = observations.targets[entries].astype(np.float64)
         weights = np.ones(rows.size) if observations.weights is None else observations.weights[entries]
