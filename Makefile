@@ -27,7 +27,7 @@ test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 # Traced, all tests would take hours: some cases of each are taken, six files to a process, two processes at a time.
 # Compiled kernels are out of the tracer's sight: their laws run a second time with the kernels left as Python.
 TRACED := env PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p few_cases -m "not slow"
-LAWS := expected kernels lanes losses mixed nonsmooth_losses observations recommend
+LAWS := expected kernels lanes losses mixed nonsmooth_losses observations readers recommend
 coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that none of them reaches
 	$(BIN)/python -m coverage erase
 	ls tests/test_*.py | xargs -n 6 -P 2 $(TRACED) --cases 3

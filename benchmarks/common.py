@@ -18,7 +18,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.estimators.base import loss_for
-from rankwise.estimators.completion import most_factors
+from rankwise.estimators.completion import FADED, most_factors
 from rankwise.observations import Observations
 from rankwise.selection import auc, mean_absolute_error, root_mean_squared_error, sign_accuracy, split_entries
 from rankwise.solvers import BayesSweeps, Result
@@ -121,7 +121,8 @@ def sweep(split: Split, solver: Any = None, problem: Any = None, *, rank: int | 
     """The default's sweeps, with the cost on held-out entries after each; other settings where given."""
     problem = problem or default_problem(split)
     score = {"held_out": split.held_out, "score": lambda targets, predicted: split.cost(predicted)}
-    return rw.solve(problem, solver or BayesSweeps(), rank=rank or most_factors(split.train), **score, **options)
+    solver = solver or BayesSweeps(least_effect=FADED)
+    return rw.solve(problem, solver, rank=rank or most_factors(split.train), **score, **options)
 
 
 class Meter:

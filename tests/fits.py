@@ -64,6 +64,7 @@ FITS = {
     "factors, corners": lambda: (Problem(entries(Absolute()), Absolute()), FactorSweeps()),
     "bayes": lambda: (Problem(entries(Square()), Square()), BayesSweeps()),
     "bayes, block by block": lambda: (Problem(entries(Logistic()), Logistic()), BayesSweeps(block=2)),
+    "bayes, fading": lambda: (Problem(entries(Square()), Square()), BayesSweeps(least_effect=0.1)),
     "bayes, no offsets": lambda: (Problem(entries(Square()), Square(), dtype="float64"), BayesSweeps("none")),
     "multitask": lambda: (multitask(), GreedyPursuit("coefficients", FEW)),
 }

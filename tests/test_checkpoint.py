@@ -38,6 +38,11 @@ def test_a_fit_that_is_killed_after_every_step_ends_with_the_same_bits(name, tmp
     assert digest(fit(name, checkpoint=tmp_path, every=1, resume=True)) == digest(whole)
 
 
+def test_among_these_fits_some_leave_factors_out_on_the_way():
+    ranks = [record.rank for record in fit("bayes, fading").history]
+    assert ranks[0] == 5 and ranks[-1] < 5
+
+
 def test_digests_tell_fits_apart():
     found = [digest(fit(name, random_state=seed)) for name, seed in product(("economic", "bayes", "altmin"), (0, 1))]
     assert len(set(found)) == 5  # AltMin draws nothing

@@ -449,6 +449,81 @@ def test_components_that_the_data_does_not_support_fade(noisy):
     assert values[3] < 0.02 * values[2]
 
 
+def test_what_has_faded_is_left_out_and_no_prediction_tells():
+    X, seen = planted()
+    solvers = BayesSweeps(least_effect=0.1), BayesSweeps()
+    few, whole = (solve(Problem(seen, "square"), solver, rank=15, max_iter=40) for solver in solvers)
+    assert few.history[-1].rank == 3 and whole.history[-1].rank == 15
+    assert np.abs(few.model.to_dense() - whole.model.to_dense()).max() < 0.1 * 0.5
+    assert rmse(X, few.model) == pytest.approx(rmse(X, whole.model), rel=0.02)
+
+
+@pytest.mark.parametrize("pattern", [True, False], ids=["pattern", "plain"])
+@every_kind
+def test_the_components_left_out_are_those_that_move_no_prediction_by_a_tenth_of_the_noise(kind, pattern):
+    problem = problem_of(Square(), 24)
+    state, _ = run(BayesSweeps(kind, pattern_prior=pattern), problem, rank=4, n_steps=1)
+    noise = 1 / np.sqrt(state.scale)
+    for k, share in enumerate((2.0, 0.099, 0.101, 0.5)):  # one entry, so that it is no matter of averages
+        for side, _ in state.sides:
+            side.means[:, k] *= 1e-3 / np.abs(side.means[:, k]).max()
+            side.means[k, k] = -np.sqrt(share * noise)
+    before, left = dense_of(state), [0, 2, 3]
+    wanted = [(side.means[:, [*left, 4][: 3 + side.offset]], side.precisions[left]) for side, _ in state.sides]
+    weights = [prior.weights[:, left] for prior in state.patterns]
+    state.cost_before, state.cost = 1.0, 0.94  # the loss still falls
+    state.leave_out_faded(0.1)
+    assert state.rows.rank == 4
+    state.cost = 0.96
+    state.leave_out_faded(0.1)
+    assert state.rank == state.rows.rank == state.cols.rank == 3 and state.is_sound(problem)
+    for (side, _), (means, precisions) in zip(state.sides, wanted, strict=True):
+        np.testing.assert_array_equal(side.means, means)
+        np.testing.assert_array_equal(side.precisions[:3], precisions)
+    for prior, those in zip(state.patterns, weights, strict=True):
+        np.testing.assert_array_equal(prior.weights[:, :3], those)
+    assert 0.098 * noise < np.abs(dense_of(state) - before).max() <= 0.1 * noise
+    assert np.isfinite(BayesSweeps(kind, pattern_prior=pattern).step(problem, None, state).value)
+
+
+def test_the_loss_of_the_last_two_sweeps_is_known():
+    problem, solver = problem_of(Square(), 28), BayesSweeps()
+    state, _ = run(solver, problem, n_steps=1)
+    once = state.cost
+    solver.step(problem, None, state)
+    assert state.cost != once == state.cost_before
+    assert state.cost == pytest.approx(state.weight / state.scale / 2)
+
+
+def test_nothing_is_left_out_of_an_exact_matrix_whose_last_factors_come_up_late():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 12)) @ rng.normal(size=(12, 50))
+    problem = Problem(Observations.from_dense(X), "square")
+    model = solve(problem, BayesSweeps("none", least_effect=0.1), rank=31, max_iter=60).model
+    assert rmse(X, model) < 0.01 * X.std()
+
+
+def test_one_component_stays_however_weak():
+    problem = problem_of(Square(), 25)
+    state, _ = run(BayesSweeps(), problem, n_steps=1)
+    state.rows.means[:, :3] *= [1e-9, 2e-9, 1e-9]
+    state.cost_before = state.cost
+    state.cols.means[:, :3] = 1e-9
+    strongest = np.abs(state.rows.means[:, :3]).max(axis=0).argmax()
+    means = state.rows.means[:, [strongest, 3]]
+    state.leave_out_faded(0.1)
+    np.testing.assert_array_equal(state.rows.means, means)
+
+
+def test_factors_yet_to_come_keep_those_there_are():
+    problem = problem_of(Square(), 27)
+    state, _ = run(BayesSweeps(block=1), problem, rank=4, n_steps=2)
+    state.rows.means[:, 0] = 0.0
+    state.cost_before = state.cost
+    state.leave_out_faded(0.1)
+    assert state.rows.rank == 2 and state.rank == 4
+
+
 def test_the_noise_is_learned(noisy):
     assert noisy[2].posterior.noise_variance == pytest.approx(0.25, rel=0.1)
     signs = solve(problem_of(Logistic(), 23), BayesSweeps(), rank=2, max_iter=2).model
@@ -628,6 +703,13 @@ def test_threads_and_repeats_change_no_bit(solver):
     assert len(found) == 1
 
 
+def test_threads_leave_the_same_components_out():
+    _, seen = planted(shape=(700, 600))
+    solver = BayesSweeps(least_effect=0.1)
+    found = [solve(Problem(seen, "square", n_jobs=n_jobs), solver, rank=7, max_iter=5) for n_jobs in (1, 2)]
+    assert found[0].history[-1].rank < 7 and bits(found[0].model) == bits(found[1].model)
+
+
 @every_solver
 def test_other_objectives_are_refused(solver):
     rng = np.random.default_rng(32)
@@ -658,11 +740,14 @@ def test_settings_that_both_refuse(solver, settings, sentence):
         type(solver)(**settings)
 
 
-@pytest.mark.parametrize("name", ["ridge", "offset_ridge", "count_power", "blur"])
+AT_LEAST_ZERO = [(FactorSweeps, name) for name in ("ridge", "offset_ridge", "count_power", "blur")]
+
+
+@pytest.mark.parametrize(("kind", "name"), [*AT_LEAST_ZERO, (BayesSweeps, "least_effect")])
 @pytest.mark.parametrize("given", [-1.0, np.inf, np.nan, "much", True, 10**400])
-def test_settings_that_the_factor_sweeps_refuse(name, given):
+def test_numbers_of_at_least_zero_that_are_refused(kind, name, given):
     with pytest.raises(SettingError, match=f"`{name}` must be a number of at least zero"):
-        FactorSweeps(**{name: given})
+        kind(**{name: given})
 
 
 @pytest.mark.parametrize("name", ["pattern_ridge", "start_precision"])

@@ -17,6 +17,7 @@ from .matrices import MatrixEstimator
 
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 CAP = 31  # factors that the default has at most
+FADED = 0.1  # least effect, in standard deviations of the noise, of those it keeps
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
 
 
@@ -114,7 +115,10 @@ class Completion(LowRankEstimator):
                 f'refine="bayes" learns its ridge; leave out ridge={self.ridge!r}, or use refine="factors".'
             )
         return BayesSweeps(
-            "both" if self.offsets == "auto" else self.offsets, self.block, pattern_prior=self.pattern_prior
+            "both" if self.offsets == "auto" else self.offsets,
+            self.block,
+            pattern_prior=self.pattern_prior,
+            least_effect=FADED if self.rank == "auto" else 0.0,
         )
 
     def _factors(self, observations: Observations, loss: Any, seed: int) -> tuple[Any, Any]:
@@ -181,9 +185,10 @@ class MatrixCompletion(MatrixEstimator, Completion):
         `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
         from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
     rank : int or "auto", default="auto"
-        Largest rank. For refine="bayes", where components that the data does not support fade out, "auto" is about
-        as many as rows or columns, whichever there are more of, have entries on average, at least 7 and at most 31;
-        it is 16 for "factors", and chosen on held-out entries for the pursuits, see `path_`.
+        Largest rank. For refine="bayes" components that the data does not support fade out. "auto" starts there with
+        about as many as rows or columns, whichever there are more of, have entries on average, at least 7 and at most
+        31, and leaves out those that come to move no prediction by a tenth of the noise's standard deviation; it is 16
+        for "factors", and chosen on held-out entries for the pursuits, see `path_`.
     refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
         "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
         The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two

@@ -81,6 +81,15 @@ class Side:
         )
         self.precisions = np.insert(self.precisions, places, precision)
 
+    def narrow(self, components: Array) -> Array:
+        """Leave all other factors out; returns the places that are left, the offset's among them."""
+        places = np.append(components, self.rank) if self.offset else components
+        self.means, self.variances, self.around = (
+            np.ascontiguousarray(part[:, places]) for part in (self.means, self.variances, self.around)
+        )
+        self.precisions = self.precisions[places]
+        return places
+
     def given(self, constant: float, ones: bool, blur: float) -> Given:
         """What the other side sees; `ones` if it has offsets, `blur` is added to every variance."""
         dtype, size = self.means.dtype, self.means.shape[0]

@@ -10,6 +10,8 @@ from ..model.sides import Side
 from ..objectives import Problem
 from .pattern_prior import PatternPrior
 
+FALLING = 0.05  # share of the loss that a sweep takes away while it still falls
+
 
 @dataclass
 class State:
@@ -27,6 +29,8 @@ class State:
     spread: float = 0.0
     step: int = 0
     patterns: list[PatternPrior] = field(default_factory=list)
+    cost: float = np.inf  # expected loss after the last sweep
+    cost_before: float = np.inf
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -42,9 +46,29 @@ class State:
         return (
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
             and all(p.side is side and p.other is other and p.is_sound() for p, (side, other) in patterns)
+            and not np.isnan([self.cost, self.cost_before]).any()
             and 0 <= rank <= self.rank <= min(problem.shape)
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )
+
+    def leave_out_faded(self, least: float) -> None:
+        """Go on without factors that move no prediction by `least` times the noise's spread, but for the strongest.
+
+        While the loss still falls, the noise is overrated, and factors that come up late would be lost.
+        """
+        falling = self.cost_before - self.cost > FALLING * abs(self.cost_before)
+        if falling or not 0 < self.rows.rank == self.rank:
+            return
+        tops = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
+        moves = tops[0].astype(np.float64) * tops[1] * np.sqrt(self.scale * self.bend)
+        kept = np.flatnonzero(moves >= min(least, moves.max()))
+        if kept.size == self.rank:
+            return
+        self.rank = kept.size
+        for k, (side, _) in enumerate(self.sides):
+            places = side.narrow(kept)
+            if self.patterns:
+                self.patterns[k].weights = np.ascontiguousarray(self.patterns[k].weights[:, places])
 
     def place(self, problem: Problem) -> None:
         """Move the problem to where the sides are."""

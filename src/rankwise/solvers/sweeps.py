@@ -271,6 +271,8 @@ class BayesSweeps(Sweeps):
         Ridge of what the pattern says, in units of the rows' own precisions.
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+    least_effect : float, default=0
+        Leave components out once they move no prediction by so many standard deviations of the noise, but for one.
 
     Examples
     --------
@@ -278,12 +280,15 @@ class BayesSweeps(Sweeps):
     >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=4).status.message)
     Took 10 steps, to rank 4.
+    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(least_effect=0.1), rank=4).status.message)
+    Took 10 steps, to rank 2.
     """
 
     uncertain: ClassVar[bool] = True
     pattern_prior: bool = True
     pattern_ridge: float = 2.0
     start_precision: float = 10.0
+    least_effect: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -292,8 +297,16 @@ class BayesSweeps(Sweeps):
             given = getattr(self, name)
             if not (is_number(given) and 0 < given < np.inf):
                 raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
+        if not (is_number(self.least_effect) and 0 <= self.least_effect < np.inf):
+            raise SettingError(f"`least_effect` must be a number of at least zero, got {self.least_effect!r}.")
         if not isinstance(self.pattern_prior, bool | np.bool_):
             raise SettingError(f"`pattern_prior` must be True or False, got {self.pattern_prior!r}.")
+
+    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+        """The same without the components that have faded, if they are to be left out."""
+        if self.least_effect:
+            state.leave_out_faded(self.least_effect)
+        return super().step(objective, rng, state)
 
     def finish(self, state: State) -> dict[str, Any]:
         """How sure the factors are."""
@@ -331,6 +344,7 @@ class BayesSweeps(Sweeps):
             n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
             bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - found.logs
+        state.cost_before, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
 
