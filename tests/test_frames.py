@@ -13,6 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import DataError, MatrixCompletion, Observations, SettingError
+from rankwise.observations.pairs import as_pairs
 
 MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": lambda d: pl.DataFrame(d).lazy(), "pyarrow": pa.table}
 every_package = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -143,6 +144,20 @@ def test_row_names_the_column_with_the_labels_of_a_wide_frame(make):
     assert same(
         Observations.from_any(frame, row="who"), Observations.from_dense(WIDE[:, :2], labels=(list("wxyz"), ["a", "b"]))
     )
+
+
+def test_integers_that_pandas_calls_nullable_stay_integers():
+    ids = 2**60 + np.arange(4)  # different, and one float
+    column = pd.array(ids, dtype="Int64")
+    found = Observations.from_any(pd.DataFrame({"who": column, "a": WIDE[:, 0], "b": WIDE[:, 1]}), row="who")
+    assert found.row_labels.tolist() == ids.tolist()
+    rows, cols = as_pairs(pd.DataFrame({"who": column, "what": column}))
+    assert rows.tolist() == cols.tolist() == ids.tolist()
+
+
+def test_a_column_may_be_called_as_a_method_of_another_package():
+    frame = pd.DataFrame({"collect": WIDE[:, 0], "b": WIDE[:, 1]})
+    assert same(Observations.from_any(frame), Observations.from_dense(WIDE[:, :2], labels=(None, ["collect", "b"])))
 
 
 @pytest.mark.parametrize("held", ["frame", "labels", "wide"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.observations import Observations, cut_rows
+from rankwise.observations.labels import lookup
 from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED, shard_work
 
 
@@ -256,15 +257,12 @@ def test_merging_by_weighted_mean_leaves_the_square_loss_its_minimum(repeated):
     np.testing.assert_allclose(merged.weights * (0.3 - merged.targets), slopes[merged.rows, merged.cols], atol=1e-12)
 
 
-def test_copies_that_all_weigh_nothing_have_their_plain_mean_and_no_weight():
-    found = Observations.from_coo([0, 0, 1], [0, 0, 0], [1.0, 5.0, 9.0], weights=[0, 0, 2], duplicates="mean")
-    np.testing.assert_array_equal(found.targets, [3.0, 9.0])
-    np.testing.assert_array_equal(found.weights, [0.0, 2.0])
-
-
-def test_some_weight_must_be_left_after_merging():
-    with pytest.raises(rw.DataError, match="All weights are zero"):
-        Observations.from_coo([0, 0], [0, 0], [1.0, 2.0], weights=[1.0, 0.0], duplicates="last")
+@pytest.mark.parametrize("duplicates", ["mean", "last", "error"])
+def test_copies_that_weigh_nothing_are_as_good_as_not_there(duplicates):
+    rows, weights = [0, 0, 1, 1, 2, 2], [0, 0, 2, 0, 0, 3]
+    found = Observations.from_coo(rows, [0] * 6, np.arange(6.0), weights=weights, duplicates=duplicates)
+    assert found.shape == (3, 1) and found.rows.tolist() == [1, 2]
+    assert found.targets.tolist() == [2.0, 5.0] and found.weights.tolist() == [2.0, 3.0]
 
 
 def test_weights_follow_their_entries(dense, rng):
@@ -387,6 +385,7 @@ BAD_DATA = {
     "cube": (np.ones((2, 2, 2)), r"^A two-dimensional array is needed, got shape \(2, 2, 2\)"),
     "ragged": ([[1.0, 2.0], [3.0]], "two-dimensional"),
     "text": (np.array([["a"]]), "^An array of real numbers with NaN for unknown entries is needed, got <U1"),
+    "masked text": (np.ma.masked_array([["a", "b"]], [[True, False]]), "^An array of real numbers with NaN"),
     "complex": (np.array([[1j]]), "^Complex data not supported: an array of real numbers is needed, got complex128"),
     "infinite": (np.array([[1.0, np.nan, np.inf]]), r"^1 of 2 values are not finite \(first: inf at entry 1\)"),
     "all nan": (np.full((2, 3), np.nan), r"^The matrix of shape \(2, 3\) has no observed entry"),
@@ -409,7 +408,27 @@ def test_bad_matrices_are_refused_in_one_sentence(data, sentence):
     refuses(lambda: Observations.from_any(data), sentence)
 
 
+@pytest.mark.parametrize(
+    "missing", [np.array([np.nan, 1.0]), np.array([np.nan, 1.0], object), np.array(["NaT"], "M8[D]")]
+)
+def test_missing_labels_are_refused_in_one_sentence(missing):
+    n = missing.size
+    refuses(lambda: Observations.from_labels(missing, range(n), np.ones(n)), "^Some row labels are missing")
+    refuses(
+        lambda: Observations.from_coo(range(n), range(n), np.ones(n), labels=(None, missing)), "^Some column labels"
+    )
+
+
+@pytest.mark.parametrize("kind", ["u1", "u4", "u8", "i1", "i8"])
+def test_numbers_of_any_type_that_are_outside_are_unknown(kind):
+    found = lookup(np.array([0, 2, 3, 100], kind), None, 3, "row")
+    assert found.dtype == np.int64 and found.tolist() == [0, 2, -1, -1]
+    model = rw.MatrixCompletion("square", rank=1).fit(np.arange(6.0).reshape(3, 2))
+    refuses(lambda: model.predict_entries(np.array([100], kind), [0]), "^The row 100 is outside the model")
+
+
 def test_labels_that_cannot_be_sorted_are_refused_in_one_sentence():
+    refuses(lambda: Observations.from_coo([0, 1], [0, 0], [1.0, 2.0], labels=(np.array(["a", 1], object), None)), "row")
     refuses(lambda: Observations.from_labels(["a", None], ["x", "y"], [1.0, 2.0]), "row labels")
 
 
@@ -454,6 +473,10 @@ def test_transposing_exchanges_rows_and_columns_and_twice_is_the_identity(dense,
     for part in ("indptr", "indices", "targets", "weights", "row_labels", "col_labels"):
         one, other = getattr(given, part), getattr(again, part)
         assert (one is None and other is None) or (np.array_equal(one, other) and one.dtype == other.dtype)
+
+
+def test_nothing_taken_leaves_nothing_to_learn_from(dense):
+    refuses(lambda: Observations.from_dense(dense).take([]), "no observed entry")
 
 
 def test_take_refuses_a_mask_of_another_length(dense):

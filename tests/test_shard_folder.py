@@ -4,8 +4,10 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,7 @@ def test_repeats_are_merged_as_in_memory_and_the_cuts_follow(tmp_path, duplicate
     options = {"duplicates": duplicates, "shape": (60, 17)}
     kept = weights > 0  # a copy of weight zero says nothing
     wanted = Observations.from_coo(rows[kept], cols[kept], values[kept], weights=weights[kept], **options)
+    assert_same_pieces(Observations.from_coo(rows, cols, values, weights=weights, **options).weighted(), wanted)
     found = rw.ShardFolder(write_shards(chunked(rows, cols, values, weights), tmp_path / "f", **options))
     assert_same_pieces(wanted, found)
     assert found.total_weight == wanted.total_weight and found.heaviest == wanted.heaviest
@@ -426,7 +429,35 @@ def test_chunks_that_differ_in_kind_are_refused(tmp_path):
     for other in [(as_text(two), two, numbers), (two, two, numbers, numbers), (two, two, numbers.astype("f4"))]:
         with pytest.raises(rw.DataError, match=r"differ|mix"):
             write_shards([(one, one, numbers), other], tmp_path / "f")
-    for wrong in [(two, one[:1], numbers), (two, two, [np.nan, 1.0]), (two, two, numbers, [-1.0, 1.0])]:
+    for wrong in [(two, two), (two, one[:1], numbers), (two, two, [np.nan, 1.0]), (two, two, numbers, [-1.0, 1.0])]:
         with pytest.raises(rw.DataError):
             write_shards([wrong], tmp_path / "f")
     assert not any(Path(tmp_path).iterdir())
+
+
+def test_integers_with_and_without_a_sign_are_one_kind_of_label(tmp_path):
+    large = 2**60 + np.arange(3)  # different, and one float
+    chunks = [(large[:2], large[:2], [1.0, 2.0]), (large[1:].astype(np.uint64), large[1:], [3.0, 4.0])]
+    found = rw.ShardFolder(write_shards(chunks, tmp_path / "f", duplicates="last"))
+    assert found.row_labels.tolist() == large.tolist()
+    beyond = [(np.array([-1, 1]), large[:2], [1.0, 2.0]), (np.array([2**63, 1], np.uint64), large[1:], [3.0, 4.0])]
+    with pytest.raises(rw.DataError, match="mix types"):
+        write_shards(beyond, tmp_path / "g")
+
+
+def test_two_who_turn_a_folder_at_once_both_have_it(tmp_path):
+    rows, cols, values = entries()
+    folder = write_shards(chunked(rows, cols, values), tmp_path / "f", shape=(60, 17))
+    for _ in range(5):
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: rw.ShardFolder(folder).transposed().shape, range(4)))
+        assert found == [(17, 60)] * 4
+        shutil.rmtree(folder / "transposed")
+
+
+def test_a_matrix_much_larger_than_its_sample_is_no_matter(tmp_path):
+    n = 21_000_000
+    seen = Observations.from_coo(np.arange(300_000) * 70, np.zeros(300_000, int), np.ones(300_000), (n, 1))
+    assert seen.take(np.arange(10)).shape == (n, 1)
+    with pytest.raises(rw.DataError, match="nearly all empty"):
+        Observations.from_coo([0], [0], [1.0], (n, 1))

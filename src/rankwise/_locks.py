@@ -2,7 +2,9 @@
 
 import errno
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 try:
     import fcntl
@@ -23,6 +25,20 @@ def is_taken(opened: int, wait: bool = False) -> bool:
         except OSError as error:
             return error.errno in (errno.EACCES, errno.EAGAIN)
     return False
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else is in here with this folder."""
+    if not LOCKS:
+        yield
+        return
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        is_taken(place, wait=True)
+        yield
+    finally:
+        release(place)
 
 
 def release(opened: int) -> None:

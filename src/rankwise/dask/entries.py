@@ -18,6 +18,7 @@ from ..losses import Loss
 from ..observations import Observations, TargetFacts, cut_rows
 from ..observations.build import starts_of
 from ..observations.labels import as_labels
+from ..observations.observed import part_of
 from ..observations.shards import FirstLook, first_look, second_look, shard_work
 from . import tasks
 
@@ -104,7 +105,7 @@ class ClusterEntries:
         rows, cols, targets = (np.concatenate([block[k] for block in blocks]) for k in range(3))
         weights = None if self.weights is None else np.concatenate([block.weights for block in blocks])
         labels = self.row_labels, self.col_labels
-        return Observations.from_coo(rows, cols, targets, self.shape, weights=weights, labels=labels)
+        return part_of(self.shape, rows, cols, targets, weights, labels)
 
     def transposed(self) -> "ClusterEntries":
         """The same entries with rows and columns exchanged; the workers pass them on to each other once."""

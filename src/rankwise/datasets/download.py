@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from .._errors import DataError, SettingError
-from .._locks import LOCKS, is_taken, release
+from .._locks import alone
 from .sources import VARIABLE, Source, find, folders, get
 
 Report = Callable[[int, int | None], None]
@@ -78,24 +78,10 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     target = source.target(folder)
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(target.parent):
+        with alone(target.parent):
             if not (target.is_file() and source.matches(target)):  # it does if it was waited for
                 _complete(source, target, report, timeout)
     return target
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until nobody else downloads into `folder`."""
-    if not LOCKS:
-        yield
-        return
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        is_taken(place, wait=True)
-        yield
-    finally:
-        release(place)
 
 
 def _complete(source: Source, target: Path, report: Report, timeout: float) -> None:

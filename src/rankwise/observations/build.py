@@ -61,7 +61,7 @@ def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int
 def as_matrix(given: Any) -> NDArray[Any]:
     """A two-dimensional array of real numbers, NaN where a masked array is masked."""
     if np.ma.isMaskedArray(given):
-        given = np.ma.filled(given.astype(float), np.nan)
+        given = np.ma.filled(given.astype(float if given.dtype.kind in "fiub" else object), np.nan)
     try:
         found = np.asarray(given)
     except ValueError:
@@ -157,13 +157,18 @@ def merge_repeats(
     duplicates: str,
     labels: tuple[Any, Any] = (None, None),
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[Any] | None]:
-    """Make every (row, column) pair unique, or refuse.
+    """Make every (row, column) pair unique, or refuse. If there are any repeats, entries of weight zero are left out.
 
     ``"mean"`` averages the targets by weight and adds up the weights, if there are weights; ``"last"`` keeps the one
     that came last.
     """
     check_duplicates(duplicates)
     k = int(pattern.first_repeat(indptr, indices))
+    if k >= 0 and weights is not None and not weights.all():  # a copy of weight zero is as good as not there
+        kept = np.flatnonzero(weights)
+        indptr = np.searchsorted(kept, indptr.astype(np.int64)).astype(np.uint64)
+        indices, targets, weights = indices[kept], targets[kept], weights[kept]
+        k = int(pattern.first_repeat(indptr, indices))
     if k < 0:
         return indptr, indices, targets, weights
     if duplicates == "error":
@@ -175,15 +180,10 @@ def merge_repeats(
     last = np.r_[first[1:], indices.size] - 1
     starts = np.searchsorted(first, indptr.astype(np.int64)).astype(np.uint64)
     if duplicates == "last":
-        kept = None if weights is None else weights[last]
-        if kept is not None:
-            check_weights(kept)
-        return starts, indices[first], targets[last], kept
+        return starts, indices[first], targets[last], None if weights is None else weights[last]
     share = np.ones(targets.size) if weights is None else weights.astype(float)
     total = np.add.reduceat(share, first)
-    unweighted = total == 0  # all copies have weight zero: their plain mean, never 0 / 0
-    share = share + np.repeat(unweighted, last - first + 1)
-    mean = np.add.reduceat(share * targets, first) / np.add.reduceat(share, first)
+    mean = np.add.reduceat(share * targets, first) / total
     merged = None if weights is None else total.astype(weights.dtype)
     return starts, indices[first], mean.astype(targets.dtype), merged
 

@@ -12,8 +12,8 @@ from .shards import TargetFacts
 class Entries(Protocol):
     """Observed entries that are not in this process's memory: on disk, or with the workers of a cluster.
 
-    `Observations` have the same members but `engine`; a `Problem` takes either. Entries of weight zero are left out
-    beforehand.
+    `Observations` have the same members but `engine` and `sample`; a `Problem` takes either. Entries of weight zero are
+    left out beforehand.
     """
 
     shape: tuple[int, int]

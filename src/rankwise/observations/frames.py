@@ -99,7 +99,7 @@ def _package(kind: type) -> str:
 
 def _collected(frame: Any) -> Any:
     """The frame itself; polars's lazy ones are computed."""
-    return frame.collect() if hasattr(frame, "collect") else frame
+    return frame.collect() if kind_of(frame) == "polars" and hasattr(frame, "collect") else frame
 
 
 def _names(frame: Any) -> list[Any]:
@@ -175,6 +175,8 @@ def _as_text(labels: NDArray[Any]) -> NDArray[Any]:
 def _plain(column: Any) -> NDArray[Any]:
     """A column as an array, missing values as the package writes them."""
     nullable = _package(type(column)) == "pandas" and not isinstance(column.dtype, np.dtype)
+    if nullable and column.dtype.kind in "iu" and not column.isna().any():
+        return np.asarray(column.to_numpy(dtype=column.dtype.numpy_dtype))
     if nullable and column.dtype.kind in "fiub":
         return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(column)

@@ -18,7 +18,7 @@ def as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
     if labels.shape != (size,):
         raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
     labels.flags.writeable = False
-    if np.unique(labels).size < size:
+    if _different(labels, which).size < size:
         values, counts = np.unique(labels, return_counts=True)
         twice = values[counts > 1].tolist()[0]
         raise DataError(f"The {which} label {twice!r} is given more than once; labels must differ.")
@@ -31,13 +31,20 @@ def numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]
     close = max(SMALL_TABLE, 2 * given.size)
     if given.dtype.kind in "iu" and given.size and int(given.max()) - int(given.min()) < close:
         return _numbered_by_table(given.ravel())
+    found, numbers = _different(given, which, return_inverse=True)
+    return found, numbers.ravel()
+
+
+def _different(labels: NDArray[Any], which: str, **more: Any) -> Any:
+    """`np.unique` of labels that can be sorted, none of them missing."""
     try:
-        found, numbers = np.unique(given, return_inverse=True)
+        found = np.unique(labels, **more)
     except TypeError:
         raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
-    if (found.dtype.kind in "fc" and np.isnan(found).any()) or (found.dtype.kind in "mM" and np.isnat(found).any()):
+    names = found[0] if more else found
+    if np.any(names != names):  # NaN and NaT, also among objects
         raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
-    return found, numbers.ravel()
+    return found
 
 
 def _numbered_by_table(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -62,7 +69,7 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
         if given.size and given.dtype.kind not in "iu":
             raise DataError(f"The {which}s of this model are numbered, so integers are needed, got {given.dtype}.")
         known = (given >= 0) & (given < size)
-        return np.where(known, given, -1).astype(np.int64)
+        return np.where(known, given.astype(np.int64), -1)
     if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
         labels, given = labels.astype(object), given.astype(object)
     order = np.argsort(labels, kind="stable")

@@ -25,7 +25,10 @@ class Numbering:
         names, places = numbered(labels, self.which)
         if self.names is None:
             self.names = names[:0]
-        if (self.names.dtype.kind in "iu") != (names.dtype.kind in "iu"):
+        kinds = {self.names.dtype.kind, names.dtype.kind}
+        if kinds == {"i", "u"} and all(part.max(initial=0) < 2**63 for part in (self.names, names)):
+            self.names, names = self.names.astype(np.int64), names.astype(np.int64)  # together they would be floats
+        elif len(kinds) > 1 and kinds & {"i", "u"}:
             raise DataError(f"The {self.which} labels mix types that cannot be sorted; make them all text or numbers.")
         at = np.searchsorted(self.names, names)
         known = at < self.names.size

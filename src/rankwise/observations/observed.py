@@ -276,11 +276,11 @@ class Observations:
     def transposed(self) -> "Observations":
         """The same entries with rows and columns exchanged."""
         shape, labels = self.shape[::-1], (self.col_labels, self.row_labels)
-        return Observations.from_coo(self.indices, self.rows, self.targets, shape, weights=self.weights, labels=labels)
+        return part_of(shape, self.indices, self.rows, self.targets, self.weights, labels)
 
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
-        entries = np.asarray(entries)
+        entries = np.asarray(entries, np.int64 if np.size(entries) == 0 else None)
         if entries.dtype == bool:
             if entries.shape != self.targets.shape:
                 raise DataError(f"The mask has shape {entries.shape} but there are {self.n_observed} entries.")
@@ -289,9 +289,7 @@ class Observations:
             raise DataError(f"Entry numbers must be integers from 0 to {self.n_observed - 1}.")
         weights = None if self.weights is None else self.weights[entries]
         labels = (self.row_labels, self.col_labels)
-        return Observations.from_coo(
-            self.rows[entries], self.cols[entries], self.targets[entries], self.shape, weights=weights, labels=labels
-        )
+        return part_of(self.shape, self.rows[entries], self.cols[entries], self.targets[entries], weights, labels)
 
     def aligned(self, other: "Observations") -> "Observations":
         """The same entries under the numbers of the rows and columns of `other`, matched by label.
@@ -306,9 +304,7 @@ class Observations:
             log.warning("%d of %d entries are in rows or columns that are not known", (~known).sum(), known.size)
         weights = None if self.weights is None else self.weights[known]
         labels = other.row_labels, other.col_labels
-        return Observations.from_coo(
-            rows[known], cols[known], self.targets[known], other.shape, weights=weights, labels=labels
-        )
+        return part_of(other.shape, rows[known], cols[known], self.targets[known], weights, labels)
 
     @property
     def _called(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -354,6 +350,20 @@ class Observations:
         weighted = "" if self.weights is None else ", weighted"
         share = self.n_observed / (self.shape[0] * self.shape[1])
         return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
+
+
+def part_of(
+    shape: tuple[int, int], rows: Any, cols: Any, targets: Any, weights: Any, labels: tuple[Any, Any]
+) -> Observations:
+    """Some entries of a matrix that there is, in any order; all others may be missing."""
+    row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
+    indptr, order = sort_entries(row_of, col_of, shape)
+    indptr, indices, targets, weights = merge_repeats(
+        indptr, col_of[order], targets[order], None if weights is None else weights[order], "error", labels
+    )
+    if weights is not None:
+        check_weights(weights)
+    return Observations(indptr, indices, targets, shape, weights, labels)
 
 
 def _as_shape(shape: Any) -> tuple[int, int]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import SettingError, ShardFileError
-from .build import DUPLICATES, merge_repeats, sort_entries, starts_of
+from .._errors import ShardFileError
+from .build import check_duplicates, merge_repeats, sort_entries, starts_of
 from .shard_files import map_shard, write_shard
 from .shards import Piece, cut_rows, joined, rows_between
 from .spool import Spool
@@ -72,8 +72,7 @@ def write_shards(
     (2, 2)
     """
     target = Path(folder)
-    if duplicates not in DUPLICATES:
-        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+    check_duplicates(duplicates)
     with _appearing(target) as room:
         spool = Spool(room / "spool", shape)
         try:

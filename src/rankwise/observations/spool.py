@@ -43,6 +43,8 @@ class Spool:
 
     def add(self, rows: Any, cols: Any, *numbers: Any) -> None:
         """Append entries; values come third and weights, if any, fourth. Weight zero is left out, its labels stay."""
+        if len(numbers) not in (1, 2):
+            raise DataError("A chunk needs rows, columns and values, and weights if there are any.")
         n = len(rows)
         if len(cols) != n:
             raise DataError(f"There are {n} rows but {len(cols)} columns in a chunk; give pairs.")

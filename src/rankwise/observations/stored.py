@@ -13,9 +13,10 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from .._errors import ShardFileError
+from .._locks import alone
 from .build import rows_of
 from .labels import as_labels
-from .observed import Observations
+from .observed import Observations, part_of
 from .shard_files import ShardFile
 from .sharding import ABOUT, FORMAT, LABELS, SHARD, VERSION, write_shards
 from .shards import Piece, TargetFacts, target_facts
@@ -126,18 +127,19 @@ class StoredEntries:
         rows, cols, targets, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         labels = self.row_labels, self.col_labels
         given = None if self.weights is None else weights
-        return Observations.from_coo(rows, cols, targets, self.shape, weights=given, labels=labels)
+        return part_of(self.shape, rows, cols, targets, given, labels)
 
     def transposed(self) -> "StoredEntries":
         """The same entries with rows and columns exchanged, in a folder inside this one; written when first needed."""
         turned = self.folder / TURNED
-        if not turned.exists():
-            chunks = (
-                (part.indices, part.start + rows_of(part.indptr), part.targets)
-                + (() if part.weights is None else (part.weights,))
-                for part in self.pieces()
-            )
-            write_shards(chunks, turned, shape=(self.shape[1], self.shape[0]))
+        with alone(self.folder):  # another fit may be at it
+            if not turned.exists():
+                chunks = (
+                    (part.indices, part.start + rows_of(part.indptr), part.targets)
+                    + (() if part.weights is None else (part.weights,))
+                    for part in self.pieces()
+                )
+                write_shards(chunks, turned, shape=(self.shape[1], self.shape[0]))
         found = type(self)(turned)
         if found.shape != self.shape[::-1] or found.n_observed != self.n_observed:
             raise ShardFileError(f"{turned} does not belong to {self.folder}; remove it, it is made again.")
