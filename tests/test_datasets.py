@@ -148,6 +148,13 @@ def test_both_ways_to_draw_cells_follow_the_popularities(draw):
     assert np.all(np.abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / drawn.size))
 
 
+def test_cells_are_found_however_skewed_their_chances_are():
+    planted = datasets.signed_network(200, 200, 2, 0.05, skew=8)
+    assert planted.observations.n_observed == 2000
+    degrees = np.sort(np.diff(planted.observations.indptr.astype(int)))
+    assert degrees[-20:].sum() > 0.5 * 2000  # a tenth of the rows has more than half
+
+
 @pytest.mark.parametrize("density", [0.05, 0.2])
 def test_networks_are_skewed_and_ratings_are_even_unless_asked(density):
     def largest_share(planted):
@@ -226,8 +233,9 @@ def test_every_layout_is_read_as_numpy_reads_it_however_it_is_cut(monkeypatch, t
     if layout.comment:
         lines[3:3] = [f"{layout.comment} a comment", "", f"{lines[0]} {layout.comment} another"]
     content = end.join(lines)  # no newline after the last
-    options = {"delimiter": layout.delimiter, "comments": layout.comment, "usecols": layout.fields}
-    expected = np.loadtxt(io.StringIO(content), unpack=True, **options)
+    options = {"delimiter": layout.delimiter[0], "comments": layout.comment, "usecols": layout.fields}
+    single = content.replace(layout.delimiter, layout.delimiter[0])  # NumPy takes one character only
+    expected = np.loadtxt(io.StringIO(single), unpack=True, **options)
     monkeypatch.setattr(text, "BLOCK", block)
     found = text.read_entries(write(tmp_path / "entries.txt", content), layout)
     for column, wanted in zip(found, expected, strict=True):
@@ -260,6 +268,7 @@ def test_plain_decimals_are_read_by_the_kernel(written):
     "line, entry",
     [
         (" 1:: 2 ::3::4", (1, 2, 3)),
+        ("+1::002::3::4", (1, 2, 3)),
         ("1::2::3.14159265358979323846::4", (1, 2, np.float32(np.pi))),
         ("1::2::934.109527587890625::4", (1, 2, np.float32(934.109527587890625))),  # these two lie half-way between
         ("1::2::392.22740173339844::4", (1, 2, np.float32(392.22740173339844))),  # neighbouring float32
@@ -282,7 +291,17 @@ def test_a_bad_edge_is_named_by_its_line(tmp_path, bad):
 
 
 @pytest.mark.parametrize(
-    "bad", ["1::2", "1::2::good::3", "one::2::3::4", "1::2::nan::4", "1::2::1e39::4", f"{2**63}::2::3::4", "1,2,3,4"]
+    "bad",
+    [
+        "1::2",
+        "1::2::good::3",
+        "one::2::3::4",
+        "1::2::nan::4",
+        "1::2::1e39::4",
+        f"{2**63}::2::3::4",
+        "1,2,3,4",
+        "1:2:3:4",
+    ],
 )
 def test_a_bad_rating_is_named_by_its_line(tmp_path, bad):
     path = write(tmp_path / "ratings.dat", f"1::1193::5::978300760\n{bad}\n")

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 import rankwise as rw
 from rankwise import DataError, Observations, losses
-from rankwise.datasets import read_file
+from rankwise.datasets import Reading, read_file, shard_file
 from rankwise.model import LowRankModel
 from rankwise.model.files import load, save
 from rankwise.observations import map_shard
@@ -236,6 +236,47 @@ def test_any_text_is_read_or_refused_in_a_sentence(tmp_path_factory, lines, sepa
             assert str(error).endswith(".")
         else:
             assert np.isfinite(found.targets).all() and found.n_observed <= len(lines)
+
+
+NUMBERS = st.sampled_from(["0", "1", "2", "-3", "007", "+7", "-0", "1:2", "4.5", " 5", "x", "", '"6"'])
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(st.lists(NUMBERS, min_size=3, max_size=4), min_size=1, max_size=6),
+    st.sampled_from([",", "\t", " ", "::"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.permutations([1, 2, 3, 4]),
+)
+def test_a_late_line_means_what_an_early_one_does_and_streams_read_the_same(
+    tmp_path_factory, lines, separator, end, places
+):
+    """The fast reader looks at the first bytes alone before it begins."""
+    room = tmp_path_factory.mktemp("text")
+    plain = [separator.join(map(str, (k, k, k, k))) for k in range(100, 112)]
+    odd = [separator.join(line) for line in lines]
+    how = {"separator": separator, "header": False, "skip_bad_lines": True}
+    how |= dict(zip(("row", "col", "value"), places, strict=False))
+    found = []
+    for name, parts in (("early", [*plain[:6], *odd, *plain[6:]]), ("late", [*plain, *odd])):
+        path = room / name
+        path.write_bytes(end.join([*parts, ""]).encode())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rankwise.datasets.lines.SAMPLE", 150)  # bytes: some six lines
+            found.append(cells(read_file(path, duplicates="mean", **how)))
+            folder, _ = shard_file(path, room / f"{name}-shards", how=Reading(**how), duplicates="mean")
+        found.append(cells(rw.ShardFolder(folder)))
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def cells(entries):
+    """Label of the row, label of the column, and target, of every entry."""
+    found = set()
+    for piece in entries.pieces():
+        rows = np.repeat(np.arange(piece.start, piece.stop), np.diff(piece.indptr.astype(int)))
+        names = (entries.row_labels[rows].tolist(), entries.col_labels[piece.indices].tolist())
+        found |= set(zip(*names, np.float32(piece.targets).tolist(), strict=True))
+    return found
 
 
 @few

@@ -5,6 +5,8 @@ import csv
 import gzip
 import io
 import lzma
+import zipfile
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,8 +15,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwise import DataError, SettingError
-from rankwise.datasets import Reading, read_file, read_table
+from rankwise import DataError, SettingError, ShardFolder
+from rankwise.datasets import Reading, read_file, read_movielens, read_table, shard_file
+from rankwise.datasets.lines import stream_text
 
 ENTRIES = [
     ("ann", "dune", 4.5),
@@ -238,3 +241,237 @@ def test_other_kinds_of_files_are_recognised(tmp_path, start, words):
     (tmp_path / "f.csv").write_bytes(start + bytes(100))
     with pytest.raises(DataError, match=words):
         read_file(tmp_path / "f.csv")
+
+
+# What the readers once took for something else.
+
+PLAIN = "".join(f"{k},1,1\n" for k in range(10_000))  # more than the style is guessed from
+DIALECTS = [",", "\t", ";", "|", "::", " "]
+
+
+def read_by_split(text, separator, places):
+    """Entries by `str.split` alone."""
+    cells = (line.split(separator if separator != " " else None) for line in text.splitlines())
+    return {(fields[places[0]], fields[places[1]]): float(fields[places[2]]) for fields in cells}
+
+
+def streamed(path, folder, **how):
+    """What `shard_file` makes of a file, as `held` says it."""
+    entries = ShardFolder(shard_file(path, folder, how=Reading(**how))[0])
+    found = {}
+    for piece in entries.pieces():
+        rows = np.repeat(np.arange(piece.start, piece.stop), np.diff(piece.indptr.astype(int)))
+        names = zip(entries.row_labels[rows].tolist(), entries.col_labels[piece.indices].tolist(), strict=True)
+        found |= {(str(row), str(col)): value for (row, col), value in zip(names, piece.targets, strict=True)}
+    return found
+
+
+def test_column_numbers_are_no_names_in_a_file_without_a_header(tmp_path):
+    path = write(tmp_path, "2,1,5\n3,1,4\n4,2,3\n")
+    for row, col, value in [("1", "2", "3"), (1, 2, 3)]:
+        assert held(read_file(path, row=row, col=col, value=value)) == {("2", "1"): 5, ("3", "1"): 4, ("4", "2"): 3}
+    named = read_file(path, row="1", col="2", value="5", header=True)  # a header of numbers has to be told
+    assert held(named) == {("1", "3"): 4, ("2", "4"): 3}
+
+
+@pytest.mark.parametrize("separator", DIALECTS)
+@pytest.mark.parametrize("places", list(permutations(range(4), 3)), ids=str)
+def test_columns_that_are_not_used_may_stand_anywhere(tmp_path, separator, places):
+    rows = [(f"{k:2d}" if separator == " " else str(k), str(k % 7), str(k % 5), str(k % 3)) for k in range(30)]
+    text = "".join(separator.join(row) + "\n" for row in rows)
+    row, col, value = (place + 1 for place in places)
+    wanted = read_by_split(text, separator, places)
+    found = held(read_file(write(tmp_path, text), row=row, col=col, value=value, duplicates="last"))
+    assert found == wanted
+
+
+def test_single_colons_are_part_of_a_field(tmp_path):
+    path = write(tmp_path, "1::12:30:00::501::4\n2::12:31:00::502::5\n")
+    assert held(read_file(path, row=1, col=3, value=4)) == {("1", "501"): 4, ("2", "502"): 5}
+    for bad in ("1:30:2::5", "1::2::4:5"):
+        with pytest.raises(DataError, match="line 3"):
+            read_file(write(tmp_path, f"1::2::3\n2::2::4\n{bad}\n"), separator="::")
+
+
+@pytest.mark.parametrize("odd", ["007", "+7", "-0", "1234567890123456789"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_labels_mean_the_same_wherever_in_the_file_they_come(tmp_path, odd, side):
+    more = "".join(",".join(pair[:: 1 - 2 * side]) + ",2\n" for pair in [(odd, "-1"), ("7", "-2")])
+    late, early = write(tmp_path, PLAIN + more, "late.csv"), write(tmp_path, more + PLAIN, "early.csv")
+    assert (found := held(read_file(late))) == held(read_file(early)) == streamed(late, tmp_path / "shards")
+    assert found[(odd, "-1")[:: 1 - 2 * side]] == 2 and len(found) == 10_002
+
+
+def test_quotes_that_come_late_are_quotes(tmp_path):
+    plain = "".join(f"{k},x,1,1\n" for k in range(10_000))
+    found = held(read_file(write(tmp_path, plain + '5,"x,7,8,y",2,3\n'), row=1, col=3, value=4))
+    assert len(found) == 10_001 and found[("5", "2")] == 3
+    path = write(tmp_path, PLAIN.replace("\n", ",x\n") + '5,2,3,"two\n6,2,3,lines"\n')
+    assert len(held(read_file(path))) == 10_001
+
+
+@pytest.mark.parametrize("header", ["", "user,item,rating,time\n"], ids=["bare", "header"])
+@pytest.mark.parametrize("end", ["\r", "\r\n"], ids=["return", "both"])
+def test_lines_may_end_as_they_like(tmp_path, header, end):
+    text = header + "".join(f"{k},{k % 7},{k % 5},9\n" for k in range(49))
+    wanted = held(read_file(write(tmp_path, text, "unix.csv")))
+    path = write(tmp_path, text.replace("\n", end))
+    assert len(wanted) == 49 and wanted == held(read_file(path)) == streamed(path, tmp_path / "shards")
+    mixed = write(tmp_path, PLAIN + "7,2,3,x\r8,2,3,x\r", "mixed.csv")
+    assert len(held(read_file(mixed))) == 10_002
+
+
+def test_published_formats_refuse_returns_without_newlines(tmp_path):
+    path = write(tmp_path, "1\t2\t3\t4\n196\t242\t3\t881250949\r186\t302\t3\t891717742\r")
+    with pytest.raises(DataError, match="line 2 ends in a return"):
+        read_movielens(path)
+
+
+def test_columns_beyond_the_header_are_called_by_number(tmp_path):
+    table = read_table(write(tmp_path, "user,item\n1,2,3\n1,4,5\n"))
+    assert "values from column 3" in table.notes[0]
+    assert held(table.observations()) == {("1", "2"): 3, ("1", "4"): 5}
+    trailing = write(tmp_path, "user,item,rating\n1,2,3,\n4,5,6,\n")
+    assert held(read_file(trailing)) == {("1", "2"): 3, ("4", "5"): 6}
+
+
+@pytest.mark.parametrize("separator", [",", " ", "\t"])
+def test_row_names_that_r_writes_have_no_header(tmp_path, separator):
+    text = '"user","item","rating"\n"1",7,8,2\n"2",7,9,3\n"3",6,9,4\n'.replace(",", separator)
+    table = read_table(write(tmp_path, text))
+    assert held(table.observations()) == {("7", "8"): 2, ("7", "9"): 3, ("6", "9"): 4}
+    assert "not used: 'row names'" in table.notes[0]
+
+
+@pytest.mark.parametrize("separator", [",", "\t", ";", "|", " "])
+def test_quotes_hold_fields_together_whatever_character_separates_them(tmp_path, separator):
+    entries = [(f"ann{separator}lee", "dune", 1), ("bob", f"the{separator}thing", 2), ("5'8\"", "x", 3)]
+    out = io.StringIO()
+    csv.writer(out, delimiter=separator, quoting=csv.QUOTE_NONNUMERIC).writerows(entries)
+    assert held(read_file(write(tmp_path, out.getvalue()))) == {(row, col): value for row, col, value in entries}
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x0c", "\x85", "\x0b", "\x1c"])
+def test_lines_end_at_newlines_and_returns_only(tmp_path, mark):
+    path = write(tmp_path, f"# a{mark}# b\nuser,item,rating\n1,2,3\n4,5,6\n7,8,9\n")
+    assert held(read_file(path)) == {("1", "2"): 3, ("4", "5"): 6, ("7", "8"): 9}
+
+
+def test_archives_that_cannot_be_unpacked_are_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "r.zip"
+    with zipfile.ZipFile(path, "w"):
+        pass
+    with pytest.raises(DataError, match="holds no file"):
+        read_file(path / "r.csv")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("r.csv", lines(NUMBERED))
+    content = path.read_bytes()
+    for at, value, words in [(6, 1, "password"), (8, 9, "compression")]:  # the flag of encryption; the way of packing
+        damaged = bytearray(content)
+        damaged[at] = damaged[content.index(b"PK\x01\x02") + at + 2] = value
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=f"cannot be unpacked .*{words}"):
+            read_file(path / "r.csv")
+
+
+def both_readers(path, folder, **how):
+    """`read_file` and `shard_file` of one file."""
+    return lambda: read_file(path, **how), lambda: shard_file(path, folder, how=Reading(**how))
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([[1], [2]], "row labels are list"),
+        ([{"a": 1}, {"a": 2}], "row labels are struct"),
+        ([b"\xff", b"a"], "row labels are binary"),
+    ],
+    ids=["list", "struct", "bytes"],
+)
+def test_parquet_labels_that_are_neither_text_nor_numbers_are_refused(tmp_path, labels, words):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "r.parquet"
+    parquet.write_table(arrow.table({"user": labels, "item": [1, 2], "rating": [1.0, 2.0]}), path)
+    for read in both_readers(path, tmp_path / "shards"):
+        with pytest.raises(DataError, match=words):
+            read()
+
+
+def test_parquet_bytes_are_read_as_text(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    names = ["zoë".encode(), b"ann"]
+    parquet.write_table(arrow.table({"user": names, "item": [1, 2], "rating": [1.0, 2.0]}), tmp_path / "r.parquet")
+    assert read_file(tmp_path / "r.parquet").row_labels.tolist() == ["ann", "zoë"]
+
+
+def test_parquet_columns_of_one_name_are_refused_if_they_are_used(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, columns = tmp_path / "r.parquet", [[1, 2], [3, 4], [5, 6], [7, 8]]
+    parquet.write_table(arrow.table(columns, names=["user", "user", "item", "rating"]), path)
+    for read in both_readers(path, tmp_path / "shards"):
+        with pytest.raises(DataError, match="2 columns named 'user'; rename"):
+            read()
+    parquet.write_table(arrow.table([*columns, columns[0]], names=["x", "user", "item", "rating", "x"]), path)
+    assert held(read_file(path)) == streamed(path, tmp_path / "shards") == {("3", "5"): 7, ("4", "6"): 8}
+
+
+def test_categories_without_entries_are_no_rows(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "r.parquet"
+    users = arrow.DictionaryArray.from_arrays([2, 0], ["zoe", "nobody", "ann"])
+    parquet.write_table(arrow.table({"user": users, "item": [1, 2], "rating": [1.0, 2.0]}), path)
+    wanted = {("ann", "1"): 1.0, ("zoe", "2"): 2.0}
+    assert held(read_file(path)) == wanted == streamed(path, tmp_path / "shards")
+    assert read_file(path).shape == (2, 2)
+
+
+def test_gaps_of_a_streamed_parquet_file_are_counted_over_the_whole_file(tmp_path, monkeypatch):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("rankwise.datasets.binary.BATCH", 10)
+    users = [None if k in (13, 27, 28, 55) else k for k in range(60)]
+    path = tmp_path / "r.parquet"
+    parquet.write_table(arrow.table({"user": users, "item": range(60), "rating": [1.0] * 60}), path)
+    for read in both_readers(path, tmp_path / "shards"):
+        with pytest.raises(DataError, match=r"row 14: .* 4 such rows in all"):
+            read()
+    how = Reading(skip_bad_lines=True)
+    notes = shard_file(path, tmp_path / "shards", how=how)[1]
+    assert notes == read_table(path, how).notes and "left out 4 rows" in notes[1]
+
+
+MARKET = "%%MatrixMarket matrix {}\n"
+
+
+def test_matrix_market_files_that_are_nearly_all_empty_are_refused_before_they_fill_the_memory(tmp_path):
+    size = 10**13
+    path = write(tmp_path, MARKET.format("coordinate real general") + f"{size} {size} 1\n1 1 3.0\n", "m.mtx")
+    with pytest.raises(DataError, match="nearly all empty"):
+        read_file(path)
+    path = write(tmp_path, MARKET.format("array real general") + f"{10**7} {10**7}\n1\n", "m.mtx")
+    with pytest.raises(DataError, match="cannot be read as Matrix Market"):
+        read_file(path)
+
+
+@pytest.mark.parametrize("kind", ["pattern", "complex", "real"])
+def test_pairs_of_a_matrix_market_file_need_no_values(tmp_path, kind):
+    value = {"pattern": "", "complex": " 1 2", "real": " nan"}[kind]
+    text = MARKET.format(f"coordinate {kind} general") + f"3 3 2\n1 2{value}\n3 1{value}\n"
+    table = read_table(write(tmp_path, text, "m.mtx"), Reading(pairs=True))
+    assert (table.rows.labels.tolist(), table.cols.labels.tolist(), table.values) == ([1, 3], [2, 1], None)
+
+
+@pytest.mark.parametrize("role", ["row", "col", "value", "weight"])
+def test_matrix_market_files_have_no_columns_to_choose_from(tmp_path, role):
+    path = write(tmp_path, MARKET.format("coordinate real general") + "2 2 1\n1 1 3.0\n", "m.mtx")
+    with pytest.raises(SettingError, match=f"leave out `{role}`"):
+        read_file(path, **{role: "1"})
+
+
+def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch):
+    """Each chunk that brings a new label costs a sort of all labels."""
+    monkeypatch.setattr("rankwise.datasets.text.BLOCK", 100)
+    monkeypatch.setattr("rankwise.datasets.lines.CHUNK", 1000)
+    first, *_ = stream_text(str(write(tmp_path, PLAIN)), Reading(), [])
+    chunks = list(first)
+    assert len(chunks) == 10 and all(rows.size >= 1000 for rows, _, _ in chunks[:-1])
+    assert np.concatenate([rows for rows, _, _ in chunks]).tolist() == list(range(10_000))

@@ -58,9 +58,21 @@ def stream_text(where: str, how: Reading, notes: list[str]) -> Iterator[Iterator
 
 def _plain_chunks(where: str, layout: Layout, skip: int) -> Iterator[Chunk]:
     try:
-        yield from entry_blocks(where, layout, skip)
+        yield from _joined(entry_blocks(where, layout, skip))
     except DataError:
         raise Beyond from None
+
+
+def _joined(blocks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The same entries, `CHUNK` or more at a time: each chunk with a new label costs a sort of all labels."""
+    held: list[Chunk] = []
+    for block in blocks:
+        held.append(block)
+        if sum(part[0].size for part in held) >= CHUNK:
+            yield tuple(map(np.concatenate, zip(*held, strict=True)))
+            held = []
+    if held:
+        yield tuple(map(np.concatenate, zip(*held, strict=True)))
 
 
 def _sound_chunks(where: str, style: Style, places: dict[str, int], how: Reading) -> Iterator[Chunk]:
@@ -106,7 +118,7 @@ def _first_lines(where: str, how: Reading) -> list[str]:
         raise SettingError(
             f"Unknown encoding {how.encoding!r}: `encoding` is a name such as utf-8 or latin-1."
         ) from None
-    lines = text.splitlines()
+    lines = list(io.StringIO(text, newline=""))  # cut where the readers cut, with their ends
     if "\0" in text:
         line = next(k for k, line in enumerate(lines, 1) if "\0" in line)
         raise DataError(
@@ -138,14 +150,14 @@ def _plain_layout(style: Style, places: dict[str, int], how: Reading, sample: li
     """What to tell the fast reader, if the first lines are such that it may be able to read them all."""
     rows = [style.split(line) for line in sample[style.start :] if line.strip()]
     labels = [fields[places[role]] for fields in rows for role in ("row", "col") if len(fields) > places[role]]
-    quoted = any('"' in line for line in sample)
-    if "weight" in places or quoted or not all(map(WHOLE.fullmatch, labels)) or not _is_bytes(how):
+    unusual = any('"' in line or line.endswith("\r") for line in sample)
+    padded = style.separator == " " and max(places.values()) >= len(places)  # two blanks enclose no field to pass over
+    if "weight" in places or unusual or padded or not all(map(WHOLE.fullmatch, labels)) or not _is_bytes(how):
         return None
-    double = len(style.separator)  # two characters in a row enclose an empty field
-    row, col = double * places["row"], double * places["col"]
+    row, col = places["row"], places["col"]
     if how.pairs:
-        return Layout(style.separator[0], (row, col, row), style.comment, "", _any)  # the row's field stands in
-    return Layout(style.separator[0], (row, col, double * places["value"]), style.comment, "")
+        return Layout(style.separator, (row, col, row), style.comment, "", _any, True)  # the row's field stands in
+    return Layout(style.separator, (row, col, places["value"]), style.comment, "", exact=True)
 
 
 def _any(values: Array) -> Array:

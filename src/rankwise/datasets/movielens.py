@@ -4,7 +4,7 @@ from ..observations import Observations
 from .text import AnyPath, Layout, first_line, read_entries
 
 TABS = Layout("\t", (0, 1, 2), None, "`user<TAB>item<TAB>rating<TAB>time`")
-COLONS = Layout(":", (0, 2, 4), None, "`user::item::rating::time`")
+COLONS = Layout("::", (0, 1, 2), None, "`user::item::rating::time`")
 
 
 def read_movielens(path: AnyPath) -> Observations:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ def shard_file(
     """
     how, where = how or Reading(), os.fspath(path)
     notes: list[str] = []
-    for chunks, as_names in _ways(where, how, notes):
-        try:
+    *quick, surest = _ways(where, how, notes)
+    for chunks, as_names in quick:
+        with suppress(Beyond):
             return write_shards(chunks, folder, duplicates=duplicates, as_names=as_names), tuple(notes)
-        except Beyond:
-            continue
-    raise DataError(f"{where} cannot be read.")
+    chunks, as_names = surest
+    return write_shards(chunks, folder, duplicates=duplicates, as_names=as_names), tuple(notes)
 
 
 def _ways(where: str, how: Reading, notes: list[str]) -> Iterator[tuple[Iterator[Chunk], Callable[[Any], Any] | None]]:

@@ -110,16 +110,19 @@ def guess(lines: Sequence[str], how: Reading, where: str) -> Style:
     rows = [split(line, separator) for _, line in kept]
     n_fields = Counter(map(len, rows)).most_common(1)[0][0]
     first = rows[0]
-    asked = any(getattr(how, role) in first for role in ROLES)
+    given = [getattr(how, role) for role in ROLES]
+    asked = any(name in first for name in given if isinstance(name, str) and not name.isdecimal())
     header = asked or _is_header(first, rows[1:]) if how.header is None else how.header
-    start = kept[0][0] + 1 if header else 0
-    return Style(separator, tuple(first) if header else None, n_fields, start, comment or None)
+    names = (*_row_names(first, rows[1:], n_fields, how), *first) if header else None
+    return Style(separator, names, n_fields, kept[0][0] + 1 if header else 0, comment or None)
 
 
 def split(line: str, separator: str) -> list[str]:
     """Fields of a line, without the blanks around them; quotes are understood where the separator is one character."""
     if separator == " ":
-        return line.split()
+        if '"' not in line:
+            return line.split()
+        line = line.replace("\t", " ").strip()  # the rest, runs of blanks too, is as for other separators
     if len(separator) > 1:
         return [field.strip() for field in line.split(separator)]
     return [field.strip() for field in next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])]
@@ -158,7 +161,7 @@ def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int)
     """The columns in words."""
 
     def name(at: int) -> str:
-        return f"column {at + 1}" if names is None else repr(names[at])
+        return f"column {at + 1}" if names is None or at >= len(names) else repr(names[at])
 
     used = ", ".join(f"{SAID[role]}s from {name(at)}" for role, at in places.items())
     unused = [name(at) for at in range(n_fields) if at not in places.values()]
@@ -189,6 +192,14 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     if sum(any(_known(field, role) for role in KNOWN) for field in first) >= 2:
         return True
     return any(is_number(field) for fields in others for field in fields[: len(first)])
+
+
+def _row_names(header: Sequence[str], others: Sequence[Sequence[str]], n_fields: int, how: Reading) -> tuple[str, ...]:
+    """A name for the first column, if it has none: R writes the names of rows, all different, below no name."""
+    short = len(how.roles) <= len(header) == n_fields - 1
+    different = len({fields[0] for fields in others}) == len(others)
+    ended = any(fields[-1] for fields in others)  # else each line has a separator too many
+    return ("row names",) if short and different and ended else ()
 
 
 def _known(name: str, role: str) -> bool:

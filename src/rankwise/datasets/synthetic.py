@@ -16,6 +16,7 @@ from ..selection.splits import generator
 Array = NDArray[Any]
 DECAY = 0.8  # each planted term is this much weaker than the one before, so that ranks come in order
 CROWDED = 0.1  # above this density all cells are ranked; below it, drawing and dropping repeats is cheaper
+FRESH = 0.02  # share of the drawn cells that must be new; below it, nearly all chances lie with cells drawn already
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,13 +275,18 @@ def _ranked_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generat
 
 
 def _drawn_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generator) -> Array:
-    """The same law by drawing cells until n different ones are found; for sparse patterns."""
+    """Cells drawn until n different ones are found; for sparse patterns.
+
+    The law is nearly that of `_ranked_cells`: the few found beyond n are left out evenly, not by when they came.
+    """
     cells = np.zeros(0, np.int64)
     while cells.size < n:
-        more = n + n // 4 - cells.size
+        before, more = cells.size, n + n // 4 - cells.size
         rows, cols = (_draw(popular, more, rng) for popular in (popular_rows, popular_cols))
         cells = np.sort(np.concatenate((cells, rows * popular_cols.size + cols)))
         cells = cells[np.r_[True, cells[1:] != cells[:-1]]]  # np.unique hashes, and is 40 times slower
+        if cells.size - before < FRESH * more:
+            return _ranked_cells(popular_rows, popular_cols, n, rng)
     return rng.choice(cells, n, replace=False, shuffle=False)
 
 

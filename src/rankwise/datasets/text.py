@@ -16,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
-from ..kernels.parse import NEWLINE, parse_entries
+from ..kernels.parse import NEWLINE, RETURN, parse_entries
+from .sides import WHOLE
 
 Array = NDArray[Any]
 AnyPath = str | os.PathLike[str]
 Entries = tuple[Array, Array, Array]
 BLOCK = 1 << 20  # bytes read at once: fits the cache of a core, and hides the cost of a call
 SHOWN = 80  # characters of a bad line that an error repeats
+QUOTE = ord('"')
 PACKED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -33,7 +35,7 @@ class Layout:
     Attributes
     ----------
     delimiter : str
-        One character between fields; two of them in a row enclose an empty field.
+        What is between fields: a character, or the same one twice.
     fields : tuple of int
         Places of the row, the column and the value among the fields.
     comment : str or None
@@ -42,6 +44,8 @@ class Layout:
         A line in words, for errors.
     fits : callable (values) -> mask
         Which values can stand in such a file.
+    exact : bool
+        Whether to refuse what is more than plain numbers to other readers: labels such as 007 or +7, and quotes.
     """
 
     delimiter: str
@@ -49,6 +53,7 @@ class Layout:
     comment: str | None
     words: str
     fits: Callable[[Array], Array] = np.isfinite
+    exact: bool = False
 
 
 def read_entries(path: AnyPath, layout: Layout, skip: int = 0) -> Entries:
@@ -92,10 +97,17 @@ def opened(path: AnyPath) -> Any:
 def _open_member(archive: Path, member: str) -> IO[bytes]:
     with ZipFile(archive) as files:  # the member keeps the archive's file open for itself
         names = [name for name in files.namelist() if not name.endswith("/")]
+        if not names:
+            raise DataError(f"The archive {archive} holds no file; fetch it again, or give another.")
         if member not in names:
             held = ", ".join(names[:9])
             raise DataError(f"The archive {archive} holds {held}; name one of these, as in {archive / names[0]}.")
-        return files.open(member)
+        try:
+            return files.open(member)
+        except RuntimeError as error:  # a password is needed, or Python does not know how it was packed
+            raise DataError(
+                f"{archive / member} cannot be unpacked ({error}); unpack the archive and name the file itself."
+            ) from None
 
 
 @contextmanager
@@ -133,6 +145,7 @@ def _parse(text: Array, layout: Layout, where: str, line: int) -> tuple[Entries,
 
     The kernel reads plain lines and stops at any other; Python then decides whether that one is an entry, too.
     """
+    _refuse_other_readers(text, layout, where, line)
     capacity = int(np.count_nonzero(text == NEWLINE))
     rows, cols, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.float32)
     at = n_lines = n = 0
@@ -154,8 +167,20 @@ def _parse(text: Array, layout: Layout, where: str, line: int) -> tuple[Entries,
 
 def _read_plain(text: Array, layout: Layout, rows: Array, cols: Array, values: Array) -> tuple[int, int, int]:
     comment = -1 if layout.comment is None else ord(layout.comment)
-    n_bytes, n_lines, n = parse_entries(text, ord(layout.delimiter), comment, layout.fields, rows, cols, values)
+    delimiter, more = ord(layout.delimiter[0]), len(layout.delimiter) - 1
+    n_bytes, n_lines, n = parse_entries(text, delimiter, more, comment, layout.fields, rows, cols, values)
     return int(n_bytes), int(n_lines), int(n)
+
+
+def _refuse_other_readers(text: Array, layout: Layout, where: str, line: int) -> None:
+    """Raise for what would change where a field or a line ends: a return alone, and quotes if labels are exact."""
+    returns = np.flatnonzero(text == RETURN)
+    alone = returns[text[returns + 1] != NEWLINE]
+    if alone.size:
+        number = line + int(np.count_nonzero(text[: alone[0]] == NEWLINE))
+        raise DataError(f"{where} {number} ends in a return without a newline; save the file with newlines.")
+    if layout.exact and (text == QUOTE).any():
+        raise DataError(f"{where} {line}, or one after it, has quotes.")
 
 
 def _line_at(text: Array, at: int) -> str:
@@ -176,6 +201,8 @@ def _entry(line: str, layout: Layout) -> tuple[int, int, np.float32] | None:
     parts = line.replace("_", "?").split(layout.delimiter)  # Python takes 1_000 for a number
     try:
         row, col, value = (parts[k] for k in layout.fields)
+        if layout.exact and not (WHOLE.fullmatch(row.strip()) and WHOLE.fullmatch(col.strip())):
+            return None
         numbers = int(row), int(col)
         with np.errstate(over="ignore"):
             found = np.float32(float(value))

@@ -27,6 +27,16 @@ def read_integer(text, at):
 
 
 @jit
+def read_label(text, at):
+    """The same for an integer as a program writes it: 007, +7 and -0 are not."""
+    digit = at + (text[at] == MINUS)
+    found, end = read_integer(text, at)
+    if text[at] == PLUS or (text[digit] == ZERO and end > at + 1):
+        return np.int64(0), -1
+    return found, end
+
+
+@jit
 def read_decimal(text, at):
     """The float32 nearest to the decimal number at byte `at`, and where it ends; an end of -1 if it is not plain."""
     negative = text[at] == MINUS
@@ -59,10 +69,11 @@ def read_decimal(text, at):
 
 
 @jit
-def parse_entries(text, delimiter, comment, fields, rows, cols, values):
+def parse_entries(text, delimiter, more, comment, fields, rows, cols, values):
     """Read the lines of `text`, up to one that is not plain or finds `rows` full; bytes, lines and entries read.
 
     Fields ``fields[0], fields[1], fields[2]`` of a line go to `rows`, `cols`, `values`. `text` ends in a newline.
+    Between fields are 1 + `more` bytes `delimiter`, two at most.
     """
     start, n_lines, n, last = 0, 0, 0, max(fields)
     while start < text.size:
@@ -72,22 +83,22 @@ def parse_entries(text, delimiter, comment, fields, rows, cols, values):
                 break
             for field in range(last + 1):
                 if field == fields[0]:
-                    rows[n], at = read_integer(text, at)
+                    rows[n], at = read_label(text, at)
                 elif field == fields[1]:
-                    cols[n], at = read_integer(text, at)
+                    cols[n], at = read_label(text, at)
                 elif field == fields[2]:
                     values[n], at = read_decimal(text, at)
                 else:
-                    while text[at] != delimiter and text[at] != NEWLINE:
+                    while (text[at] != delimiter or text[at + more] != delimiter) and text[at] != NEWLINE:
                         at += 1
-                if at < 0 or (field < last and text[at] != delimiter):
+                if at < 0 or (field < last and (text[at] != delimiter or text[at + more] != delimiter)):
                     break
-                at += field < last
+                at += (1 + more) * (field < last)
             if at >= 0 and text[at] == RETURN:
                 at += 1
                 ended = text[at] == NEWLINE
             else:
-                ended = at >= 0 and (text[at] == delimiter or text[at] == NEWLINE)
+                ended = at >= 0 and (text[at] == NEWLINE or (text[at] == delimiter and text[at + more] == delimiter))
             if field < last or not ended:
                 break
             n += 1
