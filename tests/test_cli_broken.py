@@ -194,6 +194,33 @@ def test_a_folder_without_permission_is_refused_before_the_fit(monkeypatch):
     assert done.exit_code == 1 and "locked cannot be written to; choose another place" in the_error(done)
 
 
+def test_force_replaces_files_only(model):
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    for name, words in (("pipe", "pipe is a device or a pipe"), ("folder", "folder is a folder")):
+        for command in (
+            ("fit", model.parent / "g.csv"),
+            ("predict", model, model.parent / "g.csv"),
+            ("recommend", model, "--all"),
+            ("report", model),
+        ):
+            done = run(*command, "--force", "-o", name)
+            assert done.exit_code == 1 and words in the_error(done)
+    assert Path("pipe").is_fifo() and not any(Path("folder").iterdir())
+
+
+def test_a_name_that_is_no_plain_number_is_not_a_row_of_that_number(model):
+    Path("n.csv").write_text("".join(f"{k % 8},{k % 5},{k % 4}\n" for k in range(40)))
+    assert run(*fit("n.csv")).exit_code == 0
+    for name in ("007", "1_0", "+7", "٧", "7.0"):
+        assert f"no row {name!r}" in the_error(run("recommend", "m.rankwise", "7", name))
+        Path("p.csv").write_text(f"7,1\n{name},1\nx,1\n")
+        assert f"p.csv, line 2: the model has no row {name} (2 entries" in the_error(
+            run("predict", "m.rankwise", "p.csv")
+        )
+    assert run("recommend", "m.rankwise", "7").exit_code == 0
+
+
 def test_repeats_in_held_out_entries_are_named_too():
     Path("g.csv").write_text(GOOD)
     Path("h.csv").write_text("user,item,rating\nu1,i1,2\nu2,i1,2\nu1,i1,3\n")

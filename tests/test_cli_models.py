@@ -10,6 +10,8 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +22,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import rankwise
 from rankwise import losses, selection, solvers
-from rankwise.cli import main, options, progress
+from rankwise.cli import files, main, options, progress
 from rankwise.cli.words import in_options, plural
 from rankwise.datasets import read_file
 from rankwise.estimators import completion
-from rankwise.model import DECODINGS
+from rankwise.model import DECODINGS, Offsets, low_rank, save
+from rankwise.observations.labels import lookup
 from rankwise.solvers import loop
 from rankwise.solvers.history import Record
 
@@ -147,6 +150,39 @@ def test_nothing_is_written_over_without_force(folder, model, tmp_path):
     assert rankwise.load(target).rank == 3 and [path.name for path in tmp_path.iterdir()] == ["m.rankwise"]
 
 
+def test_columns_may_be_given_by_number(folder, model, tmp_path):
+    lines = (folder / "ratings.csv").read_text().splitlines()
+    turned = [",".join((stars, who, "0", what)) for who, what, stars in (line.split(",") for line in lines)]
+    (tmp_path / "turned.csv").write_text("\n".join(turned).replace(",0,", ",when,", 1))
+    columns = ("--row", 2, "--col", 4, "--value", 1)
+    run("fit", tmp_path / "turned.csv", *PURSUIT, *columns, "-o", tmp_path / "m")
+    np.testing.assert_array_equal(rankwise.load(tmp_path / "m").to_dense(), rankwise.load(model).to_dense())
+
+
+def test_a_first_line_is_an_entry_if_there_is_no_header(tmp_path):
+    (tmp_path / "words.csv").write_text("user,item,5\n" + "".join(f"u{k % 7},i{k % 5},{k % 4}\n" for k in range(35)))
+    for more, shape in ((("--no-header",), (8, 6)), (("--header",), (7, 5))):
+        run("fit", tmp_path / "words.csv", *PURSUIT, *more, "--force", "-o", tmp_path / "m")
+        found = rankwise.load(tmp_path / "m")
+        assert found.shape == shape and ("user" in found.row_labels) == (more == ("--no-header",))
+
+
+def test_bad_lines_are_left_out_if_told(folder, model, tmp_path):
+    text = (folder / "ratings.csv").read_text()
+    (tmp_path / "bad.csv").write_text(text + "person 01,thing 1,good\nperson 01\n")
+    run("fit", tmp_path / "bad.csv", *PURSUIT, "-o", tmp_path / "m", code=1)
+    done = run("fit", tmp_path / "bad.csv", *PURSUIT, "--skip-bad-lines", "-o", tmp_path / "m")
+    assert "left out 2" in done.stderr
+    np.testing.assert_array_equal(rankwise.load(tmp_path / "m").to_dense(), rankwise.load(model).to_dense())
+
+
+def test_a_time_limit_ends_the_fit_with_a_model(folder, tmp_path):
+    limit = ("--time-limit", 1e-9, "--json", "-o", tmp_path / "m")
+    found = json.loads(run("fit", folder / "ratings.csv", *PURSUIT, *limit).stdout)
+    assert found["status"]["reason"] == "time" and found["steps"] == 1 == rankwise.load(tmp_path / "m").rank
+    assert "is not in the range" in run("fit", folder / "ratings.csv", "--time-limit", 0, code=2).stderr
+
+
 def test_the_model_is_named_after_the_file_unless_told(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("stars.csv").write_bytes((folder / "ratings.csv").read_bytes())
@@ -251,6 +287,34 @@ def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
     assert "--decode probability is for the logistic loss" in refused.stderr and not refused.stdout
 
 
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_names_are_looked_up_once(model, folder, tmp_path, monkeypatch, command):
+    sizes = []
+
+    def counted(wanted, labels, *more):
+        sizes.append(len(wanted) if labels is not None else 0)
+        return lookup(wanted, labels, *more)
+
+    for module in (files, low_rank):
+        monkeypatch.setattr(module, "lookup", counted)
+    run(command, model, folder / "ratings.csv")
+    assert sum(sizes) == 30 + 20  # different names, not entries
+
+
+def test_output_that_cannot_show_a_letter_escapes_it(tmp_path):
+    (tmp_path / "t.csv").write_text("".join(f"Zoë{k % 5},é{k % 3},{k % 4}\n" for k in range(15)), encoding="utf-8")
+    run("fit", tmp_path / "t.csv", "--method", "eglrl", "--loss", "square", "--rank", 1, "-o", tmp_path / "m")
+    for words, letters in (
+        (("predict", "m", "t.csv"), "Zo\\xeb1,\\xe91,"),
+        (("recommend", "m", "Zoë1", "--include-seen"), "Row Zo\\xeb1"),
+        (("recommend", "m", "--all", "--include-seen"), "Zo\\xeb1,1,\\xe9"),
+    ):
+        command = [sys.executable, "-m", "rankwise", *words]
+        about = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+        done = subprocess.run(command, cwd=tmp_path, env=about, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and letters in done.stdout, done.stderr
+
+
 def test_recommend_gives_the_best_unseen_columns(model, folder):
     known, observations = rankwise.load(model), read_file(folder / "ratings.csv")
     dense, seen = known.to_dense(), observations.to_sparse().toarray() != 0
@@ -293,6 +357,20 @@ def test_evaluate_gives_numpys_numbers_and_says_what_it_left_out(model, folder, 
     assert "at rank 1 on 50 entries" in shown and "RMSE" in shown and "lower is better" in shown
     assert "1 entry with a row or column the model has never seen: left out" in shown
     assert "line 52" in run("evaluate", model, tmp_path / "held.csv", "--unknown", "error", code=1).stderr
+
+
+def test_scores_beyond_all_numbers_are_null_in_json(tmp_path):
+    offsets = Offsets(1000.0, np.zeros(3), np.zeros(2))
+    parts = np.ones((1, 1)), np.ones((3, 1)), np.ones((2, 1))
+    save(rankwise.LowRankModel(*parts, offsets=offsets, loss=losses.Poisson(), link="log"), tmp_path / "m")
+    (tmp_path / "held.csv").write_text("0,1,3\n2,0,1\n")
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    with np.errstate(over="ignore"):  # the scores are infinite
+        text = run("evaluate", tmp_path / "m", tmp_path / "held.csv", "--json").stdout
+    assert set(json.loads(text, parse_constant=refuse)["scores"].values()) == {None}
 
 
 def test_signs_are_scored_as_signs(folder, tmp_path):
@@ -453,6 +531,37 @@ def test_ctrl_c_before_the_first_step_leaves_nothing(folder, tmp_path, monkeypat
     monkeypatch.setattr(rankwise.MatrixCompletion, "fit", interrupted)
     done = run("fit", folder / "ratings.csv", *PURSUIT, "-o", tmp_path / "m", code=130)
     assert done.stderr.splitlines()[-1] == "Stopped; nothing was written." and list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_tells_of_checkpoints_and_resume_goes_on_from_them(folder, tmp_path, monkeypatch, interruptible):
+    show, kept = progress.Watch.__call__, tmp_path / "kept"
+
+    def interrupted(watch, record):
+        if record.step == 2:
+            raise KeyboardInterrupt
+        return show(watch, record)
+
+    fit = ("fit", folder / "ratings.csv", *PURSUIT, "--checkpoint", kept, "--every", 1, "--resume", "-o")
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Watch, "__call__", interrupted)
+        done = run(*fit, tmp_path / "m", code=130)
+    told = f"Stopped; there is no model, but a checkpoint in {kept}, from which --resume goes on."
+    assert done.stderr.splitlines()[-1] == told and not (tmp_path / "m").exists()
+    run(*fit, tmp_path / "m")
+    assert rankwise.load(tmp_path / "m").rank == 3
+
+
+def test_ctrl_c_tells_of_the_demo_s_model(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    demo = import_module("rankwise.cli.demo")  # in the package, the command has the module's name
+    small = rankwise.datasets.signed_network(60, 50, rank=2, density=0.3, random_state=0)
+    monkeypatch.setattr(demo, "TASKS", (replace(demo.TASKS[0], make=lambda seed: small, rank=2),))
+    monkeypatch.setattr(demo, "_picture", interrupted)
+    done = run("demo", "--output", tmp_path, code=130)
+    assert done.stderr == f"Stopped; the model is in {tmp_path / 'demo.rankwise'}.\n"
+    assert rankwise.load(tmp_path / "demo.rankwise").rank == 2
 
 
 def test_a_second_ctrl_c_stops_at_once(interruptible, capfd):

@@ -1,6 +1,7 @@
 """`rankwise data`: what it prints is what the sources say, and terms come before bytes."""
 
 import os
+import select
 import subprocess
 import sys
 
@@ -19,7 +20,9 @@ NAMES = ("epinions", "slashdot", "movielens-100k", "movielens-1m", "movielens-10
 NAME = "movielens-100k"
 BODY = packed(NAME, "196\t242\t3\t881250949\n" + "".join(f"7\t{k}\t{k % 5 + 1}\t9\n" for k in range(1, 20_000)))
 FETCH = """
-import sys
+import os, signal, sys
+os.close(os.open(os.ttyname(0), os.O_RDWR))  # from now on this terminal's Ctrl-C is for us
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from dataclasses import replace
 from rankwise.cli import main
 from rankwise.datasets import SOURCES
@@ -57,13 +60,18 @@ def on_terminal(publisher, *arguments, answer):
     source = publisher.source()
     command = [sys.executable, "-c", FETCH, source.address, source.sha256, *arguments]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "200"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as running:
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(command, **streams, env=environment, start_new_session=True) as running:
         os.close(theirs)
-        os.write(ours, answer)
         shown = b""
         try:
-            while piece := os.read(ours, 4096):
-                shown += piece
+            while True:
+                if select.select([ours], [], [], 0.5)[0]:
+                    if not (piece := os.read(ours, 4096)):
+                        break
+                    shown += piece
+                elif b"these terms?" in shown:  # asked, and waiting; a Ctrl-C just before the wait is not heard
+                    os.write(ours, answer)
         except OSError:  # how Linux says that the other side has closed
             pass
     os.close(ours)
@@ -146,7 +154,13 @@ def test_an_interrupt_says_that_it_can_go_on(publisher, monkeypatch):
 
     monkeypatch.setattr(datasets, "download", interrupted)
     code, shown = run("fetch", NAME)
-    assert code == 1 and f"`rankwise data fetch {NAME}` goes on from here" in shown
+    assert code == 130 and shown.endswith(f"Stopped; `rankwise data fetch {NAME}` goes on from here.\n")
+
+
+def test_an_interrupt_at_the_question_is_one_too(publisher):
+    code, shown = on_terminal(publisher, answer=b"\x03")
+    assert code == 130 and "Stopped; nothing was written." in shown and "Aborted" not in shown
+    assert publisher.asked == []
 
 
 @pytest.mark.parametrize("command", ["info", "fetch"])

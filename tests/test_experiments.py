@@ -12,6 +12,7 @@ import sys
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from importlib.resources import files
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy.stats import ttest_rel
 
 from rankwise import datasets, experiments, report, solvers
 from rankwise._errors import DataError, SettingError
+from rankwise._version import __version__
 from rankwise.experiments import Data, Experiment, Method, Printed, Split, Store, available, run, summarise
 from rankwise.experiments.fit import Part, parts, standardised
 
@@ -291,6 +293,21 @@ def test_results_of_other_settings_are_not_reused(finished):
     assert [data.name for data in summarise(other, store).missing] == ["tiny"]
 
 
+def test_one_more_score_means_that_the_fits_are_made_again(tmp_path):
+    fewer, store = tiny(scores=("accuracy",), methods=METHODS[:2], used=1), Store(tmp_path / "r.jsonl")
+    run(fewer, store, load=load)
+    more = replace(fewer, scores=("accuracy", "auc"))
+    assert not summarise(more, store).rows
+    run(more, store, load=load)
+    for row, line in zip(summarise(more, store).rows["tiny"], lines_of(store)[2:], strict=True):
+        assert {name: score.mean for name, score in row.scores.items()} == line["scores"]
+        assert list(row.scores) == ["accuracy", "auc"]
+    before = store.path.read_bytes()
+    for experiment in (fewer, more):
+        run(experiment, Store(store.path), load=lambda name: pytest.fail("loaded"))
+    assert store.path.read_bytes() == before
+
+
 def test_lines_that_are_not_json_are_passed_over(tmp_path):
     (tmp_path / "r.jsonl").write_bytes(b'{"a": 1}\nnot json\n[1]\n{"b": 2}\n{"c"')
     store = Store(tmp_path / "r.jsonl")
@@ -480,6 +497,16 @@ def test_the_machine_is_described_without_host_or_path(finished):
     for text in (words, page):
         assert platform.node() not in text.replace("machine", "") or len(platform.node()) < 3
         assert str(finished[1].path.parent) not in text and os.path.expanduser("~") + "/" not in text
+
+
+def test_a_source_tree_that_is_not_installed_is_described_too(monkeypatch):
+    def version(name):
+        if name == "rankwise":
+            raise PackageNotFoundError(name)
+        return "1.2.3"
+
+    monkeypatch.setattr(experiments.machine, "version", version)
+    assert f"rankwise {__version__}, numpy 1.2.3" in experiments.describe_machine.__wrapped__()
 
 
 # --- figures

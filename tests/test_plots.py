@@ -111,6 +111,12 @@ def test_residuals_count_every_held_out_entry(signs, split):
     assert wrong <= np.count_nonzero(margins < 0)
 
 
+def test_residuals_that_differ_by_one_bit_are_drawn(signs):
+    model = rw.LowRankModel(np.ones((1, 1)), np.array([[3.0], [np.nextafter(3.0, 4.0)]]), np.ones((1, 1)))
+    bars = plots.residuals(model, np.array([[0.0], [0.0]])).patches
+    assert sum(bar.get_height() for bar in bars) == 2 and all(bar.get_width() > 0 for bar in bars)
+
+
 def test_residuals_of_values_are_predicted_less_observed(tmp_path):
     made = rw.datasets.ratings(30, 20, rank=2, density=0.6, noise=0.1, random_state=0).observations
     fitted = rw.MatrixCompletion("square", refine="coefficients", rank=1).fit(made)

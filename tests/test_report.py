@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -15,8 +16,8 @@ import rankwise as rw
 from rankwise.cli import main
 from rankwise.model import LowRankModel, Offsets, Seen, save
 from rankwise.report import compact, contents, write_report
-from rankwise.report.held_out import match
-from rankwise.report.page import as_script
+from rankwise.report.compact import as_script
+from rankwise.report.held_out import edges_of, match
 from rankwise.selection import mean_absolute_error, root_mean_squared_error
 
 HOSTILE = [
@@ -143,6 +144,17 @@ def test_a_hostile_label_changes_nothing_outside_the_data(label, tmp_path):
     assert label in contents_in(tmp_path / "hostile.html")["model"]["rows"]
 
 
+@pytest.mark.parametrize("sign", ["漢", "<", "😀", '"'])
+def test_the_budget_counts_bytes_as_the_page_has_them(sign):
+    model = random_model((60, 50), 3)
+    names = [sign * 20 + str(k) for k in range(60)]
+    whole = compact.embed(model, names, names[:50])
+    found = compact.embed(model, names, names[:50], 8000)
+    assert len(whole["rows"]) == 60 and 1 < len(found["rows"]) < 60
+    frame = len(as_script(found | {"rows": [], "cols": [], "U": "", "V": "", "seen": ""}))
+    assert len(as_script(found)) <= 4 / 3 * 8000 + frame + 300
+
+
 def test_labels_are_left_out_if_asked_for(tmp_path):
     names = np.array([f"Zaphod {k}" for k in range(30)]), np.array([f"film {k}" for k in range(20)])
     model = random_model(labels=names)
@@ -166,6 +178,17 @@ def test_nothing_is_overwritten_unless_forced(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in (("folder", "is a folder; name a file in it"), ("pipe", "a pipe.*choose another name")):
+        with pytest.raises(rw.DataError, match=words):
+            write_report(random_model(), tmp_path / name, force=True)
+        with pytest.raises(rw.DataError, match=words):
+            save(random_model(), tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo() and len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(rw.SettingError, match="no folder"):
         write_report(random_model(), tmp_path / "nowhere" / "report.html")
@@ -184,6 +207,14 @@ def test_entries_of_unknown_rows_are_left_out_and_counted():
     held = rw.Observations.from_labels(["r3", "stranger", "r4"], ["c1", "c2", "nothing"], [1.0, 2.0, 3.0])
     found = match(model, held)
     assert (found.rows.tolist(), found.cols.tolist(), found.n_unknown) == ([3], [1], 2)
+
+
+def test_entries_on_disk_are_refused_in_a_sentence(tmp_path):
+    model = random_model()
+    folder = rw.write_shards([([0, 1], [0, 1], [1.0, 2.0])], tmp_path / "shards", shape=model.shape)
+    with pytest.raises(rw.SettingError, match=r"needs the entries in memory, and these are in a ShardFolder: give"):
+        write_report(model, tmp_path / "report.html", rw.ShardFolder(folder))
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_numbers_and_their_text_are_the_same_names():
@@ -218,6 +249,45 @@ def test_every_kind_of_targets_has_its_scores_and_its_residuals(name):
     far = {"poisson": np.exp(linked) - held.targets, "l1": linked - held.targets}.get(name, linked * held.targets)
     np.testing.assert_allclose(np.array(found["residuals"]["edges"])[[0, -1]], [far.min(), far.max()], rtol=1e-5)
     assert (found["reliability"] is not None) == (name == "logistic")
+
+
+ULP = np.nextafter(3.0, 4.0)
+HUGE = np.finfo(np.float64).max
+NARROW = {
+    "one ulp apart": [3.0, ULP, ULP],
+    "one ulp apart below zero": [-3.0, -ULP],
+    "zeros": [0.0, 0.0],
+    "the smallest": [0.0, 5e-324],
+    "all the same": [0.1] * 100,
+    "the largest there is": [HUGE] * 30,
+    "six digits the same": [1e6, 1e6 + 1e-3],
+    "wide": [-2.0, 5.0, 1.0],
+}
+
+
+@pytest.mark.parametrize("numbers", NARROW.values(), ids=NARROW)
+def test_a_histogram_counts_all_numbers_in_bins_that_six_digits_tell_apart(numbers):
+    edges = edges_of(np.array(numbers))
+    assert 6 <= edges.size <= 41 and np.all(np.isfinite(edges))
+    assert np.all(np.diff(contents.short(edges)) > 0)
+    assert np.histogram(numbers, edges)[0].sum() == len(numbers)
+
+
+def test_offsets_that_differ_by_one_bit_have_a_page(tmp_path):
+    rows = np.where(np.arange(30) % 2, 3.0, ULP)
+    write_report(replace(random_model(), offsets=Offsets(0.0, rows, np.zeros(20))), tmp_path / "report.html")
+    (found,) = contents_in(tmp_path / "report.html")["offsets"]
+    assert sum(found["counts"]) == 30
+
+
+def test_predictions_beyond_all_numbers_have_a_page(tmp_path):
+    offsets = Offsets(1000.0, np.zeros(30), np.zeros(20))
+    model = replace(random_model(), loss=rw.losses.Poisson(), link="log", offsets=offsets)
+    held = rw.Observations.from_coo([0, 1, 2], [0, 1, 2], [1.0, 2.0, 3.0], model.shape)
+    with np.errstate(over="ignore"):  # the squared errors are infinite
+        write_report(model, tmp_path / "report.html", held)
+    found = contents_in(tmp_path / "report.html")
+    assert sum(found["residuals"]["counts"]) == 3 and found["ranks"]["scores"][0]["values"] == [None] * 5
 
 
 def test_components_name_the_strongest_and_multiply_to_what_they_add():
@@ -283,6 +353,21 @@ def test_the_command_leaves_labels_out_and_overwrites_only_if_told(command, tmp_
     assert "Zaphod" in (tmp_path / "m.html").read_text(encoding="utf-8")
 
 
+def test_scores_weigh_all_entries_alike_so_no_weight_is_taken(command):
+    for name in ("report", "evaluate", "predict"):
+        assert "--weight" not in CliRunner().invoke(main, [name, "--help"]).output
+    done = command("m.rankwise", "--data", "held.csv", "--weight", "stars")
+    assert done.exit_code == 2 and "--weight" in done.stderr
+
+
+def test_repeats_are_merged_by_the_command_if_told(command, tmp_path):
+    (tmp_path / "twice.csv").write_text("who,what,stars\nZaphod 1,101,2\nZaphod 1,101,4\nZaphod 2,103,3\n")
+    assert command("m.rankwise", "--data", "twice.csv").exit_code == 1
+    done = command("m.rankwise", "--data", "twice.csv", "--duplicates", "mean")
+    assert done.exit_code == 0, done.output
+    assert contents_in(tmp_path / "m.html")["ranks"]["examples"]["targets"] == [3.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -290,6 +375,7 @@ def test_the_command_leaves_labels_out_and_overwrites_only_if_told(command, tmp_
         (["held.csv"], "not a rankwise model"),
         (["m.rankwise", "--data", "nothing.csv"], "nothing.csv"),
         (["m.rankwise", "-o", "nowhere/x.html"], "nowhere"),
+        (["m.rankwise", "-o", ".", "--force"], "is a folder; name a file in it"),
     ],
 )
 def test_the_command_refuses_in_one_line(command, words, told):

@@ -104,6 +104,17 @@ def test_the_help_names_every_experiment():
         assert experiment.name in text and experiment.figure in text
 
 
+def test_search_finds_a_stored_weight_again(small, tmp_path, monkeypatch):
+    stored = replace(small["tiny"].methods[2], settings={}, settings_for={"tiny": {"nuclear_weight": 1e6}})
+    monkeypatch.setitem(small, "tiny", replace(small["tiny"], methods=(stored,)))
+    weights = {}
+    for more in ((), ("--search",)):
+        assert invoke("reproduce", "tiny", "--quick", *more, "--output", tmp_path / f"{len(more)}").exit_code == 0
+        lines = (tmp_path / f"{len(more)}" / "tiny-results.jsonl").read_text().splitlines()
+        weights[more] = [json.loads(line)["nuclear_weight"] for line in lines if "nuclear_weight" in line]
+    assert weights[()] == [] and len(weights["--search",]) == 1 and 0 < weights["--search",][0] < 1e6
+
+
 def test_search_leaves_no_stored_weight():
     for experiment in experiments.available().values():
         for method in command.Choice(search=True).narrow(experiment).methods:
@@ -138,8 +149,9 @@ def test_ctrl_c_says_how_to_continue(tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "the same command continues from there" in out and "Traceback" not in err
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert f"Stopped; what is done is in {path}, and the same command continues from there.\n" in err
 
 
 def test_a_terminal_gets_a_bar_and_still_sees_failures():

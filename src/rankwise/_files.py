@@ -7,10 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ._errors import DataError
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a path where there is something other than a file."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name a file in it.")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a device or a pipe, which a file cannot replace; choose another name.")
+
 
 @contextmanager
 def replacing(path: Path, mode: str, **how: Any) -> Iterator[Any]:
     """An open file beside `path` that takes its place when all went well, and else is gone."""
+    check_replaceable(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, mode, **how) as file:

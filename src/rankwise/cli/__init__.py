@@ -1,6 +1,8 @@
 """The command `rankwise`. Numba and scikit-learn load inside the commands, so that help comes at once."""
 
 import errno
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +22,23 @@ class Commands(click.Group):
     """A group whose commands end in one line on standard error, not a traceback, when rankwise refuses something."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; exit code 1 if rankwise refused, 130 if it was stopped with nothing to keep."""
+        """Run the command; exit code 1 if rankwise refused, 130 if Ctrl-C stopped it before its end.
+
+        A command that has something to keep says so in the `KeyboardInterrupt` that it raises.
+        """
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a label may have letters that the output's encoding lacks
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except RankwiseError as error:
             command = self.commands.get(ctx.invoked_subcommand or "")
             raise click.ClickException(in_options(str(error), options_of(command))) from error
-        except KeyboardInterrupt:
-            click.echo("Stopped; nothing was written.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as stop:
+            raise _stopped(stop) from None
+        except click.Abort as abort:
+            if isinstance(abort.__context__, KeyboardInterrupt):  # what click makes of Ctrl-C at a question
+                raise _stopped(abort.__context__) from None
+            raise
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of a pipe has gone, as `head` does; click knows what to do
                 raise
@@ -42,6 +52,12 @@ class Commands(click.Group):
         return list(self.commands)
 
 
+def _stopped(stop: KeyboardInterrupt) -> click.exceptions.Exit:
+    """Say what is kept, on standard error; the exit to take."""
+    click.echo(f"Stopped; {stop}." if stop.args else "Stopped; nothing was written.", err=True)
+    return click.exceptions.Exit(INTERRUPTED)
+
+
 EPILOG = """\b
 Try:
   rankwise fit ratings.csv -o ratings.rankwise --held-out 0.1
@@ -52,7 +68,7 @@ Exit codes:
   0    done; also a fit that Ctrl-C stopped, whose model so far is kept
   1    a file, its data or a setting cannot be used: one line says what, where, and what to do
   2    the command was called in a way that it does not know
-  130  stopped by Ctrl-C with nothing to keep
+  130  stopped by Ctrl-C before the end: one line says what is kept, if anything
 
 \b
 Completion of commands, options and file names by the Tab key:

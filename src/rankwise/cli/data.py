@@ -71,8 +71,7 @@ def fetch(name: str, yes: bool) -> None:
         with _progress(source.published, out) as report:
             path = download(source, folders()[0], report)
     except KeyboardInterrupt:
-        out.print(f"Stopped; `rankwise data fetch {name}` goes on from here.")
-        raise click.Abort from None
+        raise KeyboardInterrupt(f"`rankwise data fetch {name}` goes on from here") from None
     out.print(f"{name} is in {path}; its checksum is right.")
 
 

@@ -94,8 +94,13 @@ def run(output: Path, seed: int, threads: int | None) -> None:
         with out.status(f"{task.name}: making data and fitting (the first run compiles) ..."):
             outcomes.append(_learn(task, seed, threads))
         _show(outcomes[-1], out)
-    _reload(outcomes[0], output / "demo.rankwise", out)
-    _picture(outcomes, output / "rank_path.png", out)
+    path = output / "demo.rankwise"
+    save(outcomes[0].results[TASKS[0].methods[0]].model, path)
+    try:
+        _reload(outcomes[0], path, out)
+        _picture(outcomes, output / "rank_path.png", out)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"the model is in {path}") from None
     _times(outcomes, time.perf_counter() - start, out)
 
 
@@ -146,9 +151,8 @@ def _show(outcome: Outcome, out: Console) -> None:
 
 
 def _reload(outcome: Outcome, path: Path, out: Console) -> None:
-    """Save the first method's model, read it back, and predict three held-out entries at two ranks of its path."""
+    """Read the first method's model back, and predict three held-out entries at two ranks of its path."""
     method = outcome.task.methods[0]
-    save(outcome.results[method].model, path)
     model, held_out = load(path), outcome.held_out
     chosen = np.linspace(0, held_out.n_observed - 1, 5).astype(int)[1:-1]
     rows, cols = held_out.rows[chosen], held_out.cols[chosen]

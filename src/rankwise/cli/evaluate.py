@@ -1,6 +1,5 @@
 """`rankwise evaluate`: scores of a model on entries that it has not learned from."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from ..model import load
 from ..selection import Score, fitting_scores
 from .files import ToldToRead, check_values, places, predicted, read, reading, refuse_unknown
 from .tables import console, table
-from .words import plural
+from .words import in_json, plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +38,12 @@ def run(settings: Settings) -> None:
     if not kept.any():
         raise DataError(f"{entries.path}: the model knows no entry's row and column; try --unknown offset.")
     values = np.empty(0) if entries.values is None else entries.values[kept]
-    scores = fitting_scores(model.loss, values, predicted(model, entries, kept, rank=settings.rank))
+    scores = fitting_scores(model.loss, values, predicted(model, rows[kept], cols[kept], rank=settings.rank))
     n_unknown, rank = int((~known).sum()), model.rank if settings.rank is None else settings.rank
     if settings.as_json:
         sizes = {"rank": rank, "n_scored": int(kept.sum()), "n_unknown": n_unknown, "unknown": settings.unknown}
         named = {score.name: score.value for score in scores}
-        click.echo(json.dumps({"model": str(settings.model), "held_out": entries.path} | sizes | {"scores": named}))
+        click.echo(in_json({"model": str(settings.model), "held_out": entries.path} | sizes | {"scores": named}))
     else:
         _show(scores, settings, int(kept.sum()), n_unknown, rank)
 

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
-from .._files import replacing
+from .._files import check_replaceable, replacing
 from ..datasets import Reading, Side, Table, read_table
 from ..losses import Loss
 from ..model import LowRankModel
@@ -22,6 +22,7 @@ from ..observations.labels import lookup
 from .words import plural
 
 Array = NDArray[Any]
+NO_LABEL = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,7 @@ def check_output(path: Path | None, force: bool) -> None:
     """Refuse a place where nothing can be written, or where something is and must stay."""
     if path is None or str(path) == "-":
         return
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; name a file in it.")
+    check_replaceable(path)
     if path.exists() and not force:
         raise DataError(f"{path} exists; choose another name, or write over it with --force.")
     if not path.parent.is_dir():
@@ -86,7 +86,7 @@ def known(side: Side, labels: Array | None, size: int, which: str) -> Array:
 
 def as_labels(given: Array, labels: Array | None) -> Array:
     """Labels from a file or the command line as the kind that a model has; what cannot be is unknown to it anyway."""
-    kind = np.dtype(np.int64) if labels is None or labels.dtype.kind == "u" else labels.dtype
+    kind = np.dtype(np.int64) if labels is None or labels.dtype.kind in "iu" else labels.dtype
     if labels is not None and labels.dtype == given.dtype:
         return given
     if kind.kind == "O" or kind.kind == given.dtype.kind:
@@ -94,9 +94,14 @@ def as_labels(given: Array, labels: Array | None) -> Array:
     if kind.kind in "US":
         return given.astype(str)
     try:
-        return given.astype(kind)
+        with np.errstate(invalid="ignore"):  # a float beyond the integers
+            found = given.astype(kind)
     except (ValueError, TypeError, OverflowError):
-        return np.array([_cast(one, kind) for one in given.tolist()], kind)
+        found = np.array([_cast(one, kind) for one in given.tolist()], kind)
+    if kind.kind == "i":  # 007, 1_000 and 2.5 are no whole numbers as a model writes them
+        same = found == given if given.dtype.kind == "f" else found.astype(str) == given.astype(str)
+        found[~same] = NO_LABEL
+    return found
 
 
 def _cast(one: Any, kind: Any) -> Any:
@@ -104,7 +109,7 @@ def _cast(one: Any, kind: Any) -> Any:
     try:
         return np.array([one]).astype(kind)[0]
     except (ValueError, TypeError, OverflowError):
-        return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else np.iinfo(np.int64).min
+        return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else NO_LABEL
 
 
 def places(table: Table, model: LowRankModel) -> tuple[Array, Array]:
@@ -126,11 +131,10 @@ def refuse_unknown(table: Table, rows: Array, cols: Array, cure: str) -> None:
         )
 
 
-def predicted(model: LowRankModel, table: Table, part: Any = slice(None), **options: Any) -> Array:
-    """Predictions of a table's entries; those with an unknown row or column by what is known of the other."""
-    sides = (table.rows, model.row_labels), (table.cols, model.col_labels)
-    rows, cols = (as_labels(side.names, labels)[side.codes[part]] for side, labels in sides)
-    return np.asarray(model.predict_entries(rows, cols, unknown="offset", **options))
+def predicted(model: LowRankModel, rows: Array, cols: Array, **options: Any) -> Array:
+    """Predictions at row and column numbers; where one is -1, for unknown, by what is known of the other."""
+    numbered = replace(model, row_labels=None, col_labels=None)
+    return np.asarray(numbered.predict_entries(rows, cols, unknown="offset", **options))
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`rankwise fit`: from a file of entries to a model file."""
 
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ from ..solvers.needs import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
-from .words import command_line, loss_in_words, number, plural
+from .words import command_line, in_json, loss_in_words, number, plural
 
 PACKED = (".gz", ".bz2", ".xz")
 
@@ -102,12 +101,18 @@ def run(settings: Settings) -> None:
     given = _entries(settings)
     train, held_out = _parts(given, settings)
     estimator = settings.estimator()
-    with Watch(settings.n_steps, settings.time_limit) as watch:
-        estimator.fit(train, held_out=held_out, callback=watch)
+    try:
+        with Watch(settings.n_steps, settings.time_limit) as watch:
+            estimator.fit(train, held_out=held_out, callback=watch)
+    except KeyboardInterrupt:
+        if settings.checkpoint is None or not any(settings.checkpoint.glob("step-*.checkpoint")):
+            raise
+        kept = f"there is no model, but a checkpoint in {settings.checkpoint}, from which --resume goes on"
+        raise KeyboardInterrupt(kept) from None
     outcome = Outcome(estimator, held_out, target, watch.stopped, Seen.of(given))
     save(outcome.model, target, labels=not settings.no_labels, seen=not settings.no_seen)
     if settings.as_json:
-        click.echo(json.dumps(outcome.plain()))
+        click.echo(in_json(outcome.plain()))
     else:
         outcome.tell()
 

@@ -1,6 +1,5 @@
 """`rankwise info`: what a model is, how it was learned, and what its file reveals."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import click
 
 from ..model import LowRankModel, load
 from .tables import console, size_of, table
-from .words import loss_in_words, number, plural
+from .words import in_json, loss_in_words, number, plural
 
 LINES = 12  # ranks or steps that are shown
 
@@ -17,7 +16,7 @@ def run(path: Path, as_json: bool) -> None:
     """Print what a model file says of itself."""
     model = load(path)
     if as_json:
-        click.echo(json.dumps({"model": str(path), "bytes": path.stat().st_size} | plain(model)))
+        click.echo(in_json({"model": str(path), "bytes": path.stat().st_size} | plain(model)))
         return
     out = console()
     for what, words in described(model).items():

@@ -216,7 +216,8 @@ def info(model: Path, as_json: bool) -> None:
 @options.model
 @click.option("--data", metavar="HELD_OUT", type=options.FILE, help="Entries not learned from, to score the model on.")
 @click.option("-o", "--output", metavar="HTML", type=options.FILE, help="By default MODEL's name with .html.")
-@options.reading
+@options.reading_scored
+@options.duplicates
 @click.option("--no-labels", is_flag=True, help="Show rows and columns by number and leave their names out.")
 @options.force
 def report(**given: Any) -> None:

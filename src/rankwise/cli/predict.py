@@ -33,11 +33,11 @@ def run(settings: Settings) -> None:
     if settings.unknown == "error":
         refuse_unknown(table, rows, cols, "Predict them by the offsets alone with --unknown offset.")
     how = {"rank": settings.rank, "scale": settings.scale, "decode": settings.decode}
-    predicted(model, table, slice(0), **how)  # refuses what does not fit the model, before anything is written
+    predicted(model, rows[:0], cols[:0], **how)  # refuses what does not fit the model, before anything is written
     with writing(settings.output) as file:
         file.writerow(("row", "column", "prediction"))
         for start in range(0, table.size, BATCH):
             part = slice(start, start + BATCH)
-            found = predicted(model, table, part, **how)
+            found = predicted(model, rows[part], cols[part], **how)
             labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
             file.writerows(zip(*labels, shown(found), strict=True))

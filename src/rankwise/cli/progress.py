@@ -16,7 +16,7 @@ from .words import number
 
 LONG = 1.0  # seconds of silence after which a line is due
 FEW = 40  # steps that are worth a line each
-STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps nothing"
+STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps no model"
 
 
 class Watch(logging.Handler):

@@ -1,6 +1,5 @@
 """`rankwise recommend`: the best columns of rows."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from ..model import LowRankModel, load
 from ..observations.labels import lookup
 from .files import as_labels, check_output, shown, writing
 from .tables import console, table
+from .words import in_json
 
 BATCH = 1000  # rows ranked at once
 Best = tuple[Any, list[tuple[Any, float]]]
@@ -49,7 +49,7 @@ def run(settings: Settings) -> None:
     if settings.output is not None or (settings.every and not settings.as_json):
         _write(found, settings)
     elif settings.as_json:
-        click.echo(json.dumps({"model": str(settings.model), "rows": [_plain(*one) for one in found]}, default=str))
+        click.echo(in_json({"model": str(settings.model), "rows": [_plain(*one) for one in found]}))
     else:
         _show(found)
 

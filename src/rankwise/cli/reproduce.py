@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
@@ -53,8 +52,8 @@ def reproduce(what: str, choice: Choice, output: Path) -> None:
             with progress(out, experiment) as tell:
                 run(experiment, store, tell=tell)
         except KeyboardInterrupt:
-            out.print(f"\nStopped. What is done is in {store.path}; the same command continues from there.")
-            click.get_current_context().exit(130)
+            kept = f"what is done is in {store.path}, and the same command continues from there"
+            raise KeyboardInterrupt(kept) from None
         if with_table:
             _table(summarise(experiment, store), output, out)
         _figures(experiment, store, output, out)

@@ -1,5 +1,7 @@
 """Errors of the library in the words of the command line."""
 
+import json
+import math
 import re
 import shlex
 from collections.abc import Iterable
@@ -68,6 +70,19 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple):  # a loss and its number
         return ":".join(f"{part}" for part in value if part is not None)
     return str(value)
+
+
+def in_json(value: Any) -> str:
+    """JSON for programs, with null for numbers that are not finite, which JSON does not have."""
+    return json.dumps(_finite(value), default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def number(value: float) -> str:

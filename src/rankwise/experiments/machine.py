@@ -5,14 +5,17 @@ import platform
 from functools import cache
 from importlib.metadata import version
 
-PACKAGES = ("rankwise", "numpy", "scipy", "numba")
+from .._version import __version__
+
+PACKAGES = ("numpy", "scipy", "numba")
 
 
 @cache
 def describe_machine() -> str:
     """Cores, CPU, system and versions in one line."""
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    return f"{os.cpu_count()} cores, {_cpu()}, {platform.system()}, Python {platform.python_version()}, {versions}"
+    others = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    versions = f"Python {platform.python_version()}, rankwise {__version__}, {others}"
+    return f"{os.cpu_count()} cores, {_cpu()}, {platform.system()}, {versions}"
 
 
 def _cpu() -> str:

@@ -192,12 +192,17 @@ class _Runner:
 def usable(store: Store, experiment: Experiment, data: Data, method: Method) -> list[Line]:
     """Stored fits that this experiment need not repeat, one per split, in order of split.
 
-    They have the same settings; failures are not among them, nor time-outs under a shorter limit.
+    They have the same settings and all the scores; failures are not among them, nor time-outs under a shorter limit.
     """
     found = {
         line["split"]: line
         for line in store.find("fit", data.name, method.name, experiment.digest(data, method))
-        if line["split"] < experiment.used
-        and (line["status"] == "done" or (line["status"] == "time" and line["time_limit"] >= experiment.time_limit))
+        if line["split"] < experiment.used and _serves(line, experiment)
     }
     return [found[split] for split in sorted(found)]
+
+
+def _serves(line: Line, experiment: Experiment) -> bool:
+    if line["status"] == "time":
+        return bool(line["time_limit"] >= experiment.time_limit)
+    return line["status"] == "done" and set(experiment.scores) <= set(line["scores"])

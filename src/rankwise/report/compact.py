@@ -1,6 +1,7 @@
 """A model in few bytes, for a page: factors as 16-bit integers, the most active rows and columns if not all fit."""
 
 import base64
+import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from ..model import LowRankModel
 
 Array = NDArray[Any]
-BUDGET = 3_000_000  # bytes, before base64 adds a third
+BUDGET = 3_000_000  # bytes, before base64 adds a third to the numbers
 COLUMN_SHARE = 0.4  # of the budget, at most, goes to columns
 MOST_COLUMNS = 1 << 16  # so that a column's place takes two bytes
 
@@ -22,8 +23,9 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
     """
     row_counts, col_counts = seen_counts(model)
     width = 2 * model.longest + 4
-    cols = _fitting(col_counts, _sizes(col_names, width), int(COLUMN_SHARE * budget))[:MOST_COLUMNS]
-    left = budget - int(_sizes(col_names, width)[cols].sum())
+    col_sizes = _sizes(col_names, width)
+    cols = _fitting(col_counts, col_sizes, int(COLUMN_SHARE * budget))[:MOST_COLUMNS]
+    left = budget - int(col_sizes[cols].sum())
     rows = np.sort(_fitting(row_counts, _sizes(row_names, width) + 4 + 2 * row_counts, left))
     cols = np.sort(cols)
     offsets = model.offsets
@@ -43,6 +45,14 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
     }
 
 
+def as_script(contents: Any) -> str:
+    """JSON that no text in it can break out of: ASCII, and without the signs that HTML knows."""
+    text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
 def packed(array: Array, kind: str) -> str:
     """The array's numbers as base64 text, in row order."""
     return base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()
@@ -57,7 +67,8 @@ def seen_counts(model: LowRankModel) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _sizes(names: list[str], width: int) -> NDArray[np.int64]:
-    return width + np.array([len(name) for name in names], np.int64)
+    """Bytes of each name on the page, with its comma, and of its numbers."""
+    return width + np.array([len(as_script(name)) + 1 for name in names], np.int64)
 
 
 def _fitting(counts: Array, sizes: Array, budget: int) -> Array:

@@ -10,7 +10,7 @@ from ..losses.links import response
 from ..model import LowRankModel
 from ..selection import fitting_scores
 from .compact import embed, seen_counts
-from .held_out import UNITS, HeldOut, bins_of, kind_of, reliability_of, residual_words, residuals_of
+from .held_out import UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
 
 Array = NDArray[Any]
@@ -143,7 +143,7 @@ def _history(model: LowRankModel) -> Contents | None:
 
 
 def _histogram(numbers: Array, words: str) -> Contents:
-    counts, edges = np.histogram(numbers, bins_of(numbers))
+    counts, edges = np.histogram(numbers, edges_of(numbers))
     return {"words": words, "counts": counts.tolist(), "edges": short(edges)}
 
 

@@ -13,8 +13,11 @@ from ..model import LowRankModel
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..observations.labels import lookup
+from ..solvers.needs import need_in_memory
 
 Array = NDArray[Any]
+MOST = float(np.finfo(np.float64).max)
+APART = 2e-5  # share of a number that shows in its first six digits, even half of it next to MOST
 UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}
 
 
@@ -58,9 +61,9 @@ def kind_of(model: LowRankModel) -> str:
 def match(model: LowRankModel, held_out: Any) -> HeldOut:
     """The entries whose row and column the model knows, by label if there are labels, else by number.
 
-    `held_out` is anything that `Observations.from_any` takes.
+    `held_out` is anything that `Observations.from_any` takes, in memory.
     """
-    held_out = Observations.from_any(held_out)
+    held_out = need_in_memory(Observations.from_any(held_out), "Scoring", "give a sample of them as `Observations`")
     sizes = tuple(zip(model.shape, held_out.shape, strict=True))
     rows = _known(model.row_labels, held_out.row_labels, sizes[0], "row")[held_out.rows]
     cols = _known(model.col_labels, held_out.col_labels, sizes[1], "column")[held_out.cols]
@@ -82,9 +85,15 @@ def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
     return linked * held.targets if kind_of(model) == "signs" else response(model.link, linked) - held.targets
 
 
-def bins_of(numbers: Array) -> int:
-    """Bins of a histogram: Rice's rule, between 5 and 40."""
-    return int(np.clip(2 * numbers.size ** (1 / 3), 5, 40))
+def edges_of(numbers: Array) -> NDArray[np.float64]:
+    """Edges of a histogram's bins: 5 to 40 by Rice's rule, wide enough for six digits to tell the edges apart."""
+    n_bins = int(np.clip(2 * numbers.size ** (1 / 3), 5, 40))
+    low, high = float(numbers.min()), float(numbers.max())
+    least = 1.0 if low == high else 1e-300
+    lacking = max(least, n_bins * APART * max(-low, high)) - (high - low)
+    if lacking > 0:
+        low, high = max(low - lacking / 2, -MOST), min(high + lacking / 2, MOST)
+    return np.histogram_bin_edges(np.array([low, high]), n_bins)
 
 
 def residual_words(model: LowRankModel) -> str:

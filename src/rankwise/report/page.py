@@ -1,6 +1,5 @@
 """The report: one HTML file that holds all it needs and asks no network for anything."""
 
-import json
 import os
 import re
 from importlib.resources import files
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SettingError
-from .._files import replacing
+from .._files import check_replaceable, replacing
 from ..model import LowRankModel
+from .compact import as_script
 from .contents import contents_of
 from .held_out import match
 from .plots import model_of
@@ -50,6 +50,7 @@ def write_report(
         Whether a file that is there already may be replaced.
     """
     model, target = model_of(model), Path(path)
+    check_replaceable(target)
     if target.exists() and not force:
         raise SettingError(f"{target} is there already; choose another name, or --force (force=True) to replace it.")
     if not target.parent.is_dir():
@@ -65,14 +66,6 @@ def page(contents: dict[str, Any]) -> str:
     parts = {name: "\n".join(map(_read, names)) for name, names in PARTS.items()}
     parts |= {"contents": as_script(contents), "licence": _read(LICENCE)}
     return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _read("page.html"))
-
-
-def as_script(contents: dict[str, Any]) -> str:
-    """JSON that no text in it can break out of: ASCII, and without the signs that HTML knows."""
-    text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
 
 
 def _read(name: str) -> str:

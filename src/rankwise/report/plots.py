@@ -12,7 +12,7 @@ from .._checks import is_whole
 from .._errors import NotFittedError, SettingError
 from ..model import LowRankModel
 from ..selection import Choice
-from .held_out import bins_of, kind_of, match, reliability_of, residual_words, residuals_of
+from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
 from .pictures import COLOURS, axes_or_new, line_style, tidy, whole_ranks
 
 AXES = ("rows", "columns")
@@ -104,7 +104,7 @@ def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
     found = residuals_of(model, match(model, held_out))
     title = "Margins on held-out entries" if kind_of(model) == "signs" else "Residuals on held-out entries"
     ax = axes_or_new(ax)
-    ax.hist(found, bins=bins_of(found), color=COLOURS[0])
+    ax.hist(found, bins=edges_of(found), color=COLOURS[0])
     ax.axvline(0.0, color="black", linestyle="--", linewidth=1.2)
     return tidy(ax, title, residual_words(model), "entries", grid="y")
 
