@@ -110,7 +110,7 @@ BREAKS = [
         "every_learned_number",
     ),
     Break("solvers/sweeps.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
-    Break("solvers/sweeps.py", "or not state.rows.rank:", "or state.step < 2:", "test_sweeps.py", "once_there_are"),
+    Break("solvers/sweeps.py", "or not state.rows.rank:", "or not state.patterns:", "test_sweeps.py", "once_there_are"),
     Break(
         "model/files.py",
         "if sound is False or (sound is None and version >= SEALED):",
@@ -310,6 +310,36 @@ BREAKS = [
         "two_points or derivative_in_the_variance",
     ),
     Break("kernels/columns.py", "x = s * (", "x = (", "test_blocks.py", "tall or blend"),
+    Break("solvers/sweep_state.py", "kept[moves.argmax()] = True", "pass", "test_sweeps.py", "stays"),
+    Break(
+        "solvers/sweep_state.py",
+        "steady = known and self.cost_before - self.cost <= FALLING * abs(self.cost_before)",
+        "steady = True",
+        "test_sweeps.py",
+        "left_out",
+    ),
+    Break("solvers/sweep_state.py", "self.rank = self.rows.rank", "pass", "test_sweeps.py", "left_out"),
+    Break(
+        "solvers/sweeps.py",
+        "state.narrow(live[0] & live[1])  # what is zero on a side would stay so",
+        "pass",
+        "test_warm_start.py",
+        "were_zero",
+    ),
+    Break(
+        "observations/labels.py",
+        "np.where(known, given.astype(np.int64), -1)",
+        "np.where(known, given, given.dtype.type(-1 % 256)).astype(np.int64)",
+        "test_observations.py",
+        "of_any_type",
+    ),
+    Break(
+        "observations/build.py",
+        "and weights is not None and not weights.all():",
+        "and False:",
+        "test_observations.py",
+        "weigh_nothing",
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ from helpers import make_observations, outliers
 from reference import Dense
 
 from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
+from rankwise.engines import Offsets
 from rankwise.losses import Absolute, EpsilonInsensitive, Huber, Quantile, Square
 from rankwise.solvers import ADMM, memory
 
@@ -161,3 +162,9 @@ def test_bad_settings_are_refused_in_one_sentence(setting):
 def test_targets_that_are_all_zero_end_at_zero():
     result = solve(Problem(Observations.from_dense(np.zeros((4, 3))), Absolute()), "admm")
     assert result.model.rank == 0 and result.history[-1].value == 0 and result.status.reason == "tol"
+
+
+def test_offsets_are_refused():
+    observations = make_problem()[0].observations
+    with pytest.raises(SettingError, match=r"^ADMM knows no offsets; .*[^.]\.$"):
+        solve(Problem(observations, Absolute(), offsets=Offsets.zero(observations.shape)), "admm")

@@ -220,3 +220,16 @@ def test_a_damaged_shard_file_is_refused(client, monkeypatch, tmp_path):
     victim.write_bytes(content)
     with pytest.raises(ShardFileError, match="damaged"):
         read_shards(folder, client=client)
+
+
+def test_shard_files_are_put_in_the_order_of_their_rows(client, monkeypatch, tmp_path):
+    tiny_shards(monkeypatch)
+    frame = ratings()
+    folder = write_shards([tuple(frame[name].to_numpy() for name in NAMES.values())], tmp_path / "shards")
+    files = sorted(folder.glob("*.bin"))
+    for k, file in enumerate(reversed(files)):
+        (tmp_path / f"{k:05d}.bin").write_bytes(file.read_bytes())
+    renamed = read_shards(list(map(str, tmp_path.glob("*.bin"))), client=client)
+    wanted = Observations.from_frame(frame, **NAMES)
+    assert np.array_equal(renamed.cuts(), wanted.cuts())
+    assert [load.result().start for load in renamed.loads] == wanted.cuts()[:-1].tolist()

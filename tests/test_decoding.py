@@ -13,7 +13,7 @@ from rankwise import LowRankModel, MatrixCompletion, Observations
 from rankwise.losses import Hinge, Logistic, Poisson, Square
 from rankwise.model import DECODINGS, Posterior, Targets, save
 from rankwise.model.seal import seal
-from rankwise.model.targets import grid_of
+from rankwise.model.targets import Sample, grid_of
 from rankwise.selection import mean_absolute_error, root_mean_squared_error, split_entries
 
 X = np.linspace(-4.0, 9.0, 131) + 0.003  # at no threshold, and halfway between no two stars
@@ -218,6 +218,45 @@ def test_the_lines_that_raters_draw_are_learned(rated, stars):
         for each in (stars.model_, replace(stars.model_, targets=still))
     )
     assert ours < without - 0.01
+
+
+@pytest.fixture(scope="module")
+def moved(stars):
+    """A model whose rows and columns all have thresholds of their own."""
+    scale, rng = stars.model_.targets, np.random.default_rng(6)
+    shifts = {name: rng.normal(0, 0.3, getattr(scale, name).shape) for name in ("row_shifts", "col_shifts")}
+    return replace(stars.model_, targets=replace(scale, **shifts))
+
+
+@pytest.mark.parametrize("how", ["median", "class"])
+def test_the_transpose_decodes_alike(rated, moved, how):
+    rows, cols = rated[1].rows, rated[1].cols
+    found = moved.transposed().predict_entries(cols, rows, decode=how)
+    np.testing.assert_array_equal(found, moved.predict_entries(rows, cols, decode=how))
+
+
+@pytest.mark.parametrize("how", ["median", "class"])
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_it_does_not_matter_in_which_order_rows_come_later(rated, moved, how, axis):
+    new, side = rated[0], ("rows", "columns").index(axis)
+    numbers = [rated[1].rows, rated[1].cols]
+    before = moved.fold_in(new, axis=axis).predict_entries(*numbers, decode=how)
+    places, last = [new.rows, new.cols], new.shape[side] - 1
+    places[side], numbers[side] = last - places[side], last - numbers[side]
+    backwards = Observations.from_coo(*places, new.targets, new.shape)
+    after = moved.fold_in(backwards, axis=axis).predict_entries(*numbers, decode=how)
+    assert np.mean(before != after) < 1e-3  # but for rounding
+
+
+def test_a_share_that_rounding_takes_out_of_reach_has_a_threshold():
+    rng, n = np.random.default_rng(0), 300
+    x, weights, sizes = rng.normal(size=n), rng.random(n), np.full(n, 0.2)
+    sample = Sample(np.arange(n), np.arange(n), x, weights, x, sizes, noise_variance=0.3)
+    shares = np.array([0.0, 0.5, 1 - 1e-19, 1 + 1e-15])
+    found = sample.thresholds(shares)
+    chances = [np.average(norm.cdf((c - x) / np.sqrt(0.5)), weights=weights) for c in found]
+    np.testing.assert_allclose(chances, shares, atol=1e-9)
+    assert np.all(np.diff(found) >= 0)
 
 
 def test_where_all_raters_draw_the_same_lines_none_is_moved():

@@ -353,3 +353,11 @@ def test_the_example_of_the_page_on_new_data_runs(capsys):
     exec(example, {})
     error, steps, *_ = capsys.readouterr().out.split()
     assert float(error) < 0.2 and int(steps) <= 4
+
+
+def test_a_fit_that_goes_on_from_a_model_says_how_many_steps_it_has(capsys):
+    seen = problem_of(Square()).observations
+    estimator = MatrixCompletion("square", rank=2, tol=0, warm_start=True).fit(seen)
+    estimator.set_params(verbose=1).fit(seen)
+    n = len(estimator.history_)
+    assert f"step {n} of {n}:" in capsys.readouterr().err.splitlines()[-1]

@@ -9,7 +9,7 @@ import pytest
 from helpers import make_observations
 
 import rankwise as rw
-from rankwise import MatrixCompletion, Observations, RobustFactorization
+from rankwise import MatrixCompletion, Observations, PairRegressor, RobustFactorization
 from rankwise.datasets import counts, ratings
 from rankwise.losses import Logistic, Square
 from rankwise.model import save
@@ -234,6 +234,32 @@ def test_models_without_variances_have_intervals_too(estimator):
     assert covered(estimator, test, 0.8) == pytest.approx(0.8, abs=0.02)
 
 
+def test_pairs_get_the_intervals_of_the_matrix_they_come_from():
+    train, _, test = planted("student")
+    settings = {"rank": 2, "max_iter": 3, "calibration": 0.3}
+    pairs, ask = PairRegressor(**settings), (test.rows, test.cols)
+    pairs.fit(np.column_stack((train.rows, train.cols)), train.targets)
+    assert set(pairs.model_.facts["intervals"]["interval_scores"]) == {"variances", "quantiles"}
+    found, wanted = (each.predict_interval(*ask) for each in (pairs, MatrixCompletion(**settings).fit(train)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@every_way
+def test_the_transpose_has_the_same_intervals_and_keeps_them_in_a_file(by, tmp_path):
+    model, ask = calibrated("rows", by).model_, planted("rows")[2]
+    save(model.transposed(), tmp_path / "m.rankwise")
+    for turned in (model.transposed(), rw.load(tmp_path / "m.rankwise")):
+        found = turned.predict_interval(ask.cols, ask.rows)
+        np.testing.assert_allclose(found, model.predict_interval(ask.rows, ask.cols), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_rows_that_came_later_have_no_intervals_of_other_rows(axis):
+    model = calibrated("normal", "variances").model_
+    with refused("no calibrated intervals"):
+        model.fold_in(planted("normal")[2], axis=axis).predict_interval([0], [0])
+
+
 def test_intervals_of_counts_are_not_below_zero():
     train, test = split_entries(counts(150, 100, 2, 0.7, 1.0).observations, 0.4, 0)
     found = MatrixCompletion("poisson", rank=3, calibration=0.4, max_iter=6).fit(train)
@@ -324,6 +350,8 @@ def test_what_has_no_interval_says_so():
 def test_coverage_is_a_share(coverage):
     with refused("^`coverage` must be above 0 and below 1, got "):
         calibrated("normal", "variances").predict_interval([0], [0], coverage=coverage)
+    with refused("^`coverage` must be above 0 and below 1, got "):
+        fitted("normal").calibrate(planted("normal")[1], coverage=coverage)
 
 
 @pytest.mark.parametrize("share", [1.0, -0.1, "some", None, True])

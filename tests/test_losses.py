@@ -210,6 +210,28 @@ def test_levels_that_never_occur_have_a_place_of_their_own():
     assert loss.levels == 6 and np.all(np.diff(loss.thresholds) > 0) and np.isfinite(loss.thresholds).all()
 
 
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([], "at least two levels"),
+        ([-1, 2], "1 of 2 are not .first: -1 at entry 0"),
+        ([0, np.nan, 2.5], "2 of 3 are not .first: nan at entry 1"),
+        ([0, 1, np.inf], "first: inf at entry 2"),
+    ],
+    ids=str,
+)
+def test_thresholds_come_from_levels_only(targets, message):
+    with pytest.raises(rw.DataError, match=message):
+        losses.Ordinal.from_targets(targets)
+
+
+@pytest.mark.parametrize("rest", [{}, {"thresholds": None}], ids=str)
+@pytest.mark.parametrize("name", ["ordinal", "ordinal-hinge", "proportional-odds"])
+def test_plain_values_make_up_no_thresholds(name, rest):
+    with pytest.raises(rw.LossError, match="thresholds are missing"):
+        losses.from_plain({"name": name, "parameters": {"levels": 50} | rest})
+
+
 def test_proportional_odds_are_the_negative_log_likelihood():
     """The chance of level k is the difference of two logistic functions (McCullagh, 1980)."""
     loss = losses.ProportionalOdds(4, (-1.0, 0.2, 2.0))

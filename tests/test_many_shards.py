@@ -71,3 +71,12 @@ def test_sweeps_are_those_of_one_shard(monkeypatch, solver):
     one, many = (solve(problem, solver, rank=2, max_iter=3) for problem in problems(Square(), monkeypatch))
     np.testing.assert_allclose(many.model.to_dense(), one.model.to_dense(), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(many.history.column("value"), one.history.column("value"), rtol=1e-8)
+
+
+def test_the_transpose_has_the_threads_that_were_asked_for(monkeypatch):
+    monkeypatch.setattr(cutting, "SMALLEST", 40)
+    seen = make_observations(Square(), np.random.default_rng(2), (2, 400), 0.9)
+    problem = Problem(seen, Square(), n_jobs=3)
+    assert len(problem.engine.shards) < 3 < len(problem.across.shards)
+    assert problem.across.n_jobs == 3
+    problem.close()

@@ -295,6 +295,8 @@ def test_what_is_no_oracle_is_refused(oracle):
     [
         lambda: PowerMethod(0),
         lambda: PowerMethod(2.5),
+        lambda: PowerMethod(True),
+        lambda: Lanczos(tol="0.1"),
         lambda: Lanczos(tol=0.0),
         lambda: Lanczos(tol=np.nan),
         lambda: Lanczos(max_blocks=1),
@@ -302,7 +304,18 @@ def test_what_is_no_oracle_is_refused(oracle):
         lambda: Lanczos(max_restarts=-1),
         lambda: Lanczos(block=0),
     ],
-    ids=["no-iterations", "half-an-iteration", "tol-0", "tol-nan", "basis-1", "basis-2.5", "restarts--1", "block-0"],
+    ids=[
+        "no-iterations",
+        "half-an-iteration",
+        "true-iterations",
+        "tol-text",
+        "tol-0",
+        "tol-nan",
+        "basis-1",
+        "basis-2.5",
+        "restarts--1",
+        "block-0",
+    ],
 )
 def test_settings_that_find_nothing_are_refused(make):
     with pytest.raises(SettingError, match="needs"):

@@ -515,6 +515,13 @@ def test_one_component_stays_however_weak():
     np.testing.assert_array_equal(state.rows.means, means)
 
 
+def test_of_factors_that_are_all_zero_one_stays():
+    result = solve(
+        Problem(Observations.from_dense(np.zeros((30, 20))), "square"), BayesSweeps(least_effect=0.1), rank=9
+    )
+    assert result.history[-1].rank == 1
+
+
 def test_factors_yet_to_come_keep_those_there_are():
     problem = problem_of(Square(), 27)
     state, _ = run(BayesSweeps(block=1), problem, rank=4, n_steps=2)

@@ -184,7 +184,73 @@ def test_pursuits_go_on_to_higher_ranks_of_the_same_rows_and_columns(rank, shape
 
 def test_a_start_must_be_a_model():
     problem = Problem(make_observations(Square(), np.random.default_rng(0)), "square")
-    with pytest.raises(SettingError, match="must be a model"):
-        solve(problem, rank=2, start="model")
+    for method in ("eglrl", "rankwise"):
+        with pytest.raises(SettingError, match="must be a model"):
+            solve(problem, method, rank=2, start="model")
     with pytest.raises(SettingError, match="cannot go on"):
         solve(problem, AltMin(), rank=2, start=solve(problem, rank=2).model)
+
+
+def fading(seed, n=200, m=150, rank=12, noise=0.003):
+    """Factors of which each is little more than half as strong as the one before."""
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(n, rank)) * 0.6 ** np.arange(rank)) @ rng.normal(size=(rank, m))
+    rows, cols = np.nonzero(rng.random(X.shape) < 0.5)
+    return X, Observations.from_coo(rows, cols, X[rows, cols] + noise * rng.normal(size=rows.size), X.shape)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_factors_that_come_up_late_are_not_lost_when_going_on(seed):
+    X, seen = fading(seed)
+    settings = {"loss": "square", "offsets": "none", "max_iter": 30}
+    cold = MatrixCompletion(**settings).fit(seen)
+    warm = MatrixCompletion(**settings, warm_start=True).fit(fading(5, rank=6)[1]).fit(seen)
+    errors = [np.sqrt(np.mean((fit.model_.to_dense() - X) ** 2)) for fit in (cold, warm)]
+    assert errors[1] < 1.5 * errors[0]
+
+
+def test_going_on_with_the_same_entries_finds_few_factors_again():
+    _, seen = fading(0, rank=3, noise=0.3)
+    fit = MatrixCompletion("square", warm_start=True).fit(seen)
+    assert fit.history_[-1].rank == 3
+    assert fit.fit(seen).history_[0].rank <= 3 + 8
+
+
+@pytest.mark.parametrize("settings", [{}, {"rank": 2}, {"rank": 2, "refine": "factors", "ridge": 0.01}], ids=str)
+def test_factors_that_were_zero_are_learned(settings):
+    X = np.outer(np.arange(1.0, 31), np.linspace(-1, 1, 20))
+    fit = MatrixCompletion("square", warm_start=True, max_iter=10, **settings).fit(np.ones((30, 20)))
+    assert np.abs(fit.fit(X).model_.to_dense() - X).mean() < 0.01 * np.abs(X).mean()
+
+
+@pytest.mark.parametrize("refine", ["bayes", "factors"])
+def test_going_on_with_fewer_columns_than_factors(refine, tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 20))
+    settings = {"loss": "square", "rank": 10, "refine": refine, "warm_start": True}
+    settings |= {"ridge": 1.0} if refine == "factors" else {}
+    whole = MatrixCompletion(**settings).fit(X).fit(X[:, :5])
+    assert np.isfinite(whole.model_.to_dense()).all() and whole.model_.rank <= 5
+    again = MatrixCompletion(**settings).fit(X)
+    again.set_params(max_iter=2, checkpoint=tmp_path, checkpoint_every=1).fit(X[:, :5])
+    start = MatrixCompletion(**settings).fit(X)
+    resumed = start.set_params(checkpoint=tmp_path, checkpoint_every=1, resume=True).fit(X[:, :5])
+    np.testing.assert_array_equal(resumed.model_.to_dense(), whole.model_.to_dense())
+
+
+@pytest.mark.parametrize("solver", [BayesSweeps, FactorSweeps])
+def test_a_level_is_found_or_refused_where_there_was_none(solver):
+    seen = Observations.from_dense(5 + np.random.default_rng(0).normal(size=(20, 15)))
+    bare, level = (solve(Problem(seen, "square"), solver(kind), rank=1).model for kind in ("none", "global"))
+    found = solve(Problem(seen, "square"), solver("global"), rank=1, start=bare).model
+    assert found.offsets.constant == pytest.approx(seen.targets.mean())
+    with pytest.raises(SettingError, match="other offsets"):
+        solve(Problem(seen, "square"), solver("none"), rank=1, start=level)
+
+
+def test_a_step_that_diverges_leaves_nothing_of_itself():
+    rng = np.random.default_rng(0)
+    seen = Observations.from_dense(rng.poisson(1e14, size=(20, 15)).astype(float))
+    result = solve(Problem(seen, "poisson"), BayesSweeps("none"), rank=3)
+    assert result.status.reason == "diverged"
+    assert result.model.learned is None and result.model.posterior is None
+    assert np.isfinite(result.model.to_dense()).all()

@@ -9,6 +9,7 @@ from reference import Dense
 from scipy.optimize import linprog
 
 from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
+from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Quantile, Square
 from rankwise.solvers import Wiberg, wiberg
 
@@ -206,3 +207,24 @@ def test_other_losses_are_refused_by_name(loss):
 def test_bad_settings_are_refused_in_one_sentence(name, value):
     with pytest.raises(SettingError, match=f"^`{name}` must .*[^.]\\.$"):
         Wiberg(**{name: value})
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_a_matrix_that_is_fitted_exactly_ends_the_run(rank, monkeypatch):
+    rng = np.random.default_rng(0)
+    exact, solving = rng.normal(size=(12, 2)) @ rng.normal(size=(2, 10)), wiberg.l1_program
+
+    def not_of_rounding_errors(design, targets, *settings):
+        assert np.abs(targets).max() > 1e-10  # HiGHS may never end
+        return solving(design, targets, *settings)
+
+    monkeypatch.setattr(wiberg, "l1_program", not_of_rounding_errors)
+    result = solve(Problem(Observations.from_dense(exact), "l1", dtype=np.float64), "wiberg", rank=rank)
+    assert result.status.reason == "converged"
+    np.testing.assert_allclose(result.model.to_dense(), exact, atol=1e-12)
+
+
+def test_offsets_are_refused():
+    observations = make_problem()[0].observations
+    with pytest.raises(SettingError, match=r"^Wiberg knows no offsets; .*[^.]\.$"):
+        solve(Problem(observations, Absolute(), offsets=Offsets.zero(observations.shape)), "wiberg")

@@ -51,7 +51,9 @@ def read_shards(paths: Paths, *, client: Any = None) -> ClusterEntries:
     if isinstance(paths, list | tuple):
         files = sorted(os.path.abspath(path) for path in paths)
         loads = client.map(_mapped, files, pure=False)
-        ends = sorted(collect(client, client.map(_ends, loads)))
+        ends = collect(client, client.map(_ends, loads))
+        order = sorted(range(len(ends)), key=ends.__getitem__)  # of the rows, whatever the files are called
+        ends, loads = ([part[k] for k in order] for part in (ends, loads))
         _check(ends)
         return ClusterEntries(client, loads, (ends[-1][1], ends[-1][2]))
     stored = StoredEntries(os.fspath(paths))  # type: ignore[arg-type]

@@ -73,8 +73,9 @@ class LowRankEstimator(Serving, BaseEstimator):
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
-        grows = get(solver).grows
-        aim = Aim(type(self).__name__, grows, rank if grows else limits["max_iter"] or get(solver).max_iter)
+        method, start = get(solver), scoring["start"]
+        steps = method.max_iter if start is None else method.steps_from(start, rank)
+        aim = Aim(type(self).__name__, method.grows, rank if method.grows else limits["max_iter"] or steps)
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **kept, **scoring)
         self.history_, self.status_ = result.history, result.status

@@ -10,7 +10,7 @@ from .._checks import is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
-from ..model.intervals import Calibration, Pair, Spread, pair_of, refuse_signs
+from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs
 from ..model.residuals import Entries, entries_of
 from ..model.scales import spread_of
 from ..observations import Observations
@@ -42,6 +42,7 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     """
     model = estimator.model_
     refuse_signs(model.loss, model.link)
+    check_coverage(coverage)
     if by not in WAYS:
         raise SettingError(f"`by` must be one of {', '.join(map(repr, WAYS))}, got {by!r}.")
     if train is not None and by == "quantiles":
@@ -86,15 +87,15 @@ def _spread(model: LowRankModel, train: Observations | None) -> Spread:
 
 def _pair(estimator: Any, train: Any, coverage: Any, entries: Entries, needed: bool) -> Pair | None:
     """Two fits with the estimator's settings but the quantile loss; None if these do not go with that loss."""
-    if not is_number(coverage) or not 0 < coverage < 1:
-        raise SettingError(f"`coverage` must be above 0 and below 1, got {coverage!r}.")
     ends = (0.5 * (1 - coverage), 0.5 * (1 + coverage))
     whole = {"calibration": 0.0, "checkpoint": None, "checkpoint_every": None, "resume": False}
     whole = {name: value for name, value in whole.items() if name in estimator.get_params()}
+    fits = [clone(estimator).set_params(loss=Quantile(q), **whole) for q in ends]
     try:
-        fits = [clone(estimator).set_params(loss=Quantile(q), **whole).fit(train).model_ for q in ends]
+        for each in fits:
+            each._learn(train)  # not `fit`, which takes pairs in some estimators
     except RankwiseError:
         if needed:
             raise
         return None
-    return pair_of(fits[0], fits[1], entries.rows, entries.cols)
+    return pair_of(fits[0].model_, fits[1].model_, entries.rows, entries.cols)

@@ -17,6 +17,7 @@ from .matrices import MatrixEstimator
 
 REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 CAP = 31  # factors that the default has at most
+MORE = 8  # factors that going on from a model may add
 FADED = 0.1  # least effect, in standard deviations of the noise, of those it keeps
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
 
@@ -90,10 +91,11 @@ class Completion(LowRankEstimator):
         return solver, self._pursued_rank(observations, solver, loss, seed)
 
     def _cap(self, observations: Observations) -> int:
-        """Factors that the entries may support, or those of the model that the fit goes on from, if it has more."""
-        start = self._start()
-        known = 0 if start is None or start.learned is None else start.learned.rank
-        return max(most_factors(observations), known)
+        """Factors that the entries may support; going on from a model, those it has and a few more at most."""
+        start, most = self._start(), most_factors(observations)
+        if start is None or start.learned is None:
+            return most
+        return max(start.learned.rank, min(most, start.learned.rank + MORE))
 
     def _objective(self, observations: Observations) -> Objective:
         loss = loss_for(self.loss, observations, self._kind() != "bayes")
@@ -215,7 +217,7 @@ class MatrixCompletion(MatrixEstimator, Completion):
     tol : float, optional
         Stop early when a step changes the value by less than this share of it.
     max_iter : int, optional
-        Sweeps of "bayes" and "factors"; 12 by default.
+        Sweeps of "bayes" and "factors"; 10 by default.
     time_limit : float, optional
         Stop after this many seconds.
     warm_start : bool, default=False

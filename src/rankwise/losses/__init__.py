@@ -73,7 +73,7 @@ def from_plain(plain: dict[str, Any] | None) -> Loss | None:
     """
     if plain is None:
         return None
-    if plain["parameters"].get("thresholds", ()) is None:
+    if "levels" in plain["parameters"] and plain["parameters"].get("thresholds") is None:
         raise LossError("The thresholds are missing; made from a number alone, they might fill the memory.")
     return BY_NAME[plain["name"]](**plain["parameters"])
 

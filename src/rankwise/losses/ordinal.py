@@ -44,8 +44,14 @@ class _Levels(Loss):
 
         Half an observation is added to both sides of each threshold, so that none is infinite.
         """
-        given = np.asarray(targets)
-        levels = int(given.max()) + 1 if levels is None else levels
+        given = np.asarray(targets, float).ravel()
+        wrong = np.flatnonzero(~((given >= 0) & (given < np.inf) & (given == np.floor(given))))
+        if wrong.size:
+            raise DataError(
+                f"{cls.__name__} needs targets that are whole numbers from 0 up; {wrong.size} of {given.size} are not "
+                f"(first: {given[wrong[0]]:g} at entry {wrong[0]}). {cls.domain_cure}"
+            )
+        levels = int(given.max(initial=0)) + 1 if levels is None else levels
         return cls(levels, tuple(cumulative_log_odds(np.bincount(given.astype(int), minlength=levels)).tolist()))
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:

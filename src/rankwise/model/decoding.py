@@ -29,8 +29,7 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
         raise SettingError(f"`decode` must be one of {', '.join(map(repr, DECODINGS))}, got {how!r}.")
     variances = np.zeros(x.size)
     if not sure and model.posterior is not None:
-        known = (rows >= 0) & (cols >= 0)  # others are predicted from the offsets alone
-        variances[known] = model.posterior.variance_at(rows[known], cols[known])
+        variances = model.posterior.variance_at(rows, cols)
     if how == "probability":
         return _probability(model, x, variances)
     targets = targets_of(model)

@@ -256,5 +256,7 @@ class Known:
             kept = replace(learned, rows=replace(learned.rows, means=means, variances=variances), cols=cols)
         if base.posterior is not None and kept is not None:
             posterior = kept.posterior(base.posterior.noise_variance)
-        found = replace(base, U=U, offsets=offsets, posterior=posterior, learned=kept, loss=self.loss)
-        return replace(found, row_labels=batch.labels, seen=batch.seen, facts={"folded_in": batch.size})
+        targets = None if base.targets is None else base.targets.for_new_rows()
+        found = replace(base, U=U, offsets=offsets, posterior=posterior, learned=kept, loss=self.loss, targets=targets)
+        facts = {"folded_in": batch.size}
+        return replace(found, row_labels=batch.labels, seen=batch.seen, calibration=None, facts=facts)

@@ -1,6 +1,6 @@
 """Intervals that hold: widths from a model, stretched so that they cover held-out entries (split conformal)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,10 @@ class Bound(NamedTuple):
         """The quantile at pairs of row and column numbers."""
         return predict(self.theta, self.U, self.V, rows, cols) + self.rows[rows] + self.cols[cols]
 
+    def transposed(self) -> "Bound":
+        """The same with rows and columns exchanged."""
+        return Bound(self.theta, self.V, self.U, self.cols, self.rows)
+
 
 @dataclass(frozen=True, eq=False)
 class Spread:
@@ -70,6 +74,10 @@ class Spread:
         width = np.sqrt(self.noise_variance * unit + variances)
         return centre, width * self.row_scales[rows] * self.col_scales[cols]
 
+    def transposed(self) -> "Spread":
+        """The same with rows and columns exchanged."""
+        return Spread(self.noise_variance, self.col_scales, self.row_scales)
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -96,6 +104,10 @@ class Pair:
         low, high = self.lower.at(rows, cols), self.upper.at(rows, cols)
         return 0.5 * (low + high), np.maximum(0.5 * (high - low), self.narrowest)
 
+    def transposed(self) -> "Pair":
+        """The same with rows and columns exchanged."""
+        return Pair(self.lower.transposed(), self.upper.transposed(), self.narrowest)
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -121,13 +133,16 @@ class Calibration:
         scores = np.sort((targets - centre) / width)
         return cls(widths, scores[ranks_kept(scores.size) - 1], scores.size)
 
+    def transposed(self) -> "Calibration":
+        """The same with rows and columns exchanged."""
+        return replace(self, widths=self.widths.transposed())
+
     def ends(self, coverage: Any) -> tuple[float, float]:
         """Scores between which a new one falls with at least this chance; each end is missed equally often.
 
         With n scores, the ``floor((n + 1) (1 - coverage) / 2)``-th and the ``ceil((n + 1) (1 + coverage) / 2)``-th.
         """
-        if not is_number(coverage) or not 0 < coverage < 1:
-            raise SettingError(f"`coverage` must be above 0 and below 1, got {coverage!r}.")
+        check_coverage(coverage)
         kept, n = ranks_kept(self.n_entries), self.n_entries
         tail = 0.5 * (n + 1) * (1 - coverage)
         low, high = int(np.floor(tail + 1e-9)), int(np.ceil(n + 1 - tail - 1e-9))
@@ -175,6 +190,12 @@ def refuse_signs(loss: Any, link: str) -> None:
         raise SettingError(
             "Signs have no interval; `predict_entries` with decode='probability' says how sure they are."
         )
+
+
+def check_coverage(coverage: Any) -> None:
+    """Raise unless `coverage` is a share that intervals can have."""
+    if not is_number(coverage) or not 0 < coverage < 1:
+        raise SettingError(f"`coverage` must be above 0 and below 1, got {coverage!r}.")
 
 
 def pair_of(lower: Any, upper: Any, rows: Array, cols: Array) -> Pair:

@@ -216,7 +216,7 @@ class LowRankModel(Recommending):
             refuse_signs(self.loss, self.link)
             raise SettingError(
                 "This model has no calibrated intervals: fit with calibration=0.1, or call the estimator's `calibrate` "
-                "with entries that `fit` has not seen."
+                "with entries that `fit` has not seen; what was folded in has none."
             )
         low, high = self.calibration.interval(self, row_of, col_of, coverage)
         if clip:
@@ -317,6 +317,8 @@ class LowRankModel(Recommending):
             offsets=None if offsets is None else Offsets(offsets.constant, offsets.cols, offsets.rows),
             posterior=None if posterior is None else posterior.transposed(),
             seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
+            targets=None if self.targets is None else self.targets.transposed(),
+            calibration=None if self.calibration is None else self.calibration.transposed(),
             learned=None if self.learned is None else self.learned.transposed(),
         )
 
@@ -347,7 +349,7 @@ class LowRankModel(Recommending):
         -------
         LowRankModel
             Of the new rows alone, with the same columns, path and offsets; predictions at any rank of the path, and
-            their deviations, are had as from this one.
+            their deviations, are had as from this one. Intervals are not: they were calibrated for other rows.
         """
         from .fold_in import fold_in
 

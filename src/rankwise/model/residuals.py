@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import is_whole
 from .._errors import DataError, SettingError
 from ..losses.links import response
 from ..observations import Observations
+from .ranking import check_count
 
 Array = NDArray[Any]
 
@@ -78,8 +78,7 @@ def _numbers(model: Any, observations: Observations) -> tuple[Array, Array]:
 
 def most_unlikely(model: Any, entries: Entries, n: Any) -> Residuals:
     """The `n` entries of largest loss, O(rank n_observed); ties in the order of the entries."""
-    if not is_whole(n) or n < 1:
-        raise SettingError(f"`n` must be an integer of at least 1, got {n!r}.")
+    n = check_count(n)
     if model.loss is None:
         raise SettingError("The loss of this model is not known: a loss made with `@rankwise.loss` is not in the file.")
     rows, cols, targets, _ = entries

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -82,6 +82,14 @@ class Targets:
             rows, cols = sample.shifts(thresholds, grid, model.shape, team)
         return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
+    def transposed(self) -> "Targets":
+        """The same with rows and columns exchanged."""
+        return replace(self, row_shifts=self.col_shifts, col_shifts=self.row_shifts)
+
+    def for_new_rows(self) -> "Targets":
+        """The same for other rows, of which no shift is known."""
+        return replace(self, row_shifts=self.row_shifts[:0])
+
     def thresholds_at(self, rows: Array, cols: Array) -> Iterator[Array]:
         """The first threshold of every entry, the second and so on, rising; rows and columns added later: no shift."""
         before = np.full(rows.size, -np.inf)
@@ -158,12 +166,12 @@ class Sample:
         x, deviations, weights = self.predicted[some], self.deviations[some], self.weights[some]
         weights = weights / weights.sum()
 
-        def above(c: float, share: float) -> float:
-            return (
-                float(np.sum(weights * ndtr((c - x) / deviations))) - share
-            )  # not BLAS: its threads wait for each other
+        def above(c: float, share: float = 0.0) -> float:
+            chances = weights * ndtr((c - x) / deviations)
+            return float(np.sum(chances)) - share  # not BLAS: its threads wait for each other
 
         ends = float((x - 40 * deviations).min()), float((x + 40 * deviations).max())
+        shares = np.clip(shares, above(ends[0]), above(ends[1]))  # by rounding, a share may be beyond both
         found = [brentq(above, *ends, args=(share,)) for share in shares]
         return np.maximum.accumulate(np.array(found)) if found else np.zeros(0)
 

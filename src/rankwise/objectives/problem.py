@@ -66,6 +66,7 @@ class Problem:
         self.strong_convexity = 0.0
         self.given_offsets = self.offsets = offsets
         self._across: Engine | None = None
+        self._n_jobs = n_jobs  # an engine has no more threads than shards, and the transpose may have more shards
         self._behind = False  # whether the shards have yet to follow to the point and its offsets
         self.version = 0
         self._aimed: tuple[Array, Array, Array | None] | None = None
@@ -85,7 +86,7 @@ class Problem:
     def across(self) -> Engine:
         """The same observations as rows of the transpose, made when first asked for."""
         if self._across is None:
-            self._across = engine_over(self.observations.transposed(), self.loss, self.dtype, self.engine.n_jobs)
+            self._across = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
         return self._across
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:

@@ -26,7 +26,7 @@ class GreedyPursuit(Solver):
     Parameters
     ----------
     refine : {"none", "economic", "coefficients"} or refinement object, default="economic"
-        Line 5: nothing, the two numbers of Eq. 6, or all coefficients, Eq. 5.
+        Line 5: nothing, the two numbers of Eq. 7, or all coefficients, Eq. 6.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
         The paper's rank1SVD; "power" is its 30 power iterations.
     shrinkage : float, default=1

@@ -105,7 +105,7 @@ def _scale(objective: Objective) -> float:
 def truncatable(theta: Any, U: Any, V: Any) -> tuple[Any, Any, Any]:
     """Singular values and vectors of ``U diag(theta) V.T``, negligible ones left out; O((n_rows + n_cols) rank**2)."""
     (left, A), (right, B) = (np.linalg.qr(side.astype(np.float64)) for side in (U * theta, V))
-    inner, values, outer = np.linalg.svd(A @ B.T)
+    inner, values, outer = np.linalg.svd(A @ B.T, full_matrices=False)
     kept = values > NEGLIGIBLE * max(values[:1].sum(), 1e-300)
     sides = left @ inner[:, kept], right @ outer[kept].T
     return values[kept], *(np.ascontiguousarray(side, U.dtype) for side in sides)

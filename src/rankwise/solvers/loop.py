@@ -132,6 +132,8 @@ def solve(
         raise SettingError(
             f"`solve` needs an objective such as `Problem(observations, loss)`, got {type(objective).__name__}."
         )
+    if start is not None:
+        check_start(objective, start)
     solver = get(method, objective)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
     if max_iter is None:
@@ -140,8 +142,6 @@ def solve(
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
-    if start is not None:
-        check_start(objective, start)
     scorer = None if held_out is None else _Scorer(objective, held_out, score)
     checkpoints = opened(checkpoint, every, resume)
     try:
@@ -199,7 +199,8 @@ def _run(
     else:
         if checkpoints is not None:
             checkpoints.keep(run, clock.read(), ended=True)
-    return Result(run.iterates.model(solver.finish(run.state)), run.history, status)
+    diverged = status.reason == "diverged"  # then the state is that of the step that was not taken
+    return Result(run.iterates.model({} if diverged else solver.finish(run.state)), run.history, status)
 
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:

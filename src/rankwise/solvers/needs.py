@@ -13,6 +13,8 @@ from ..observations import Observations
 def need_l1(objective: Any, method: str) -> Problem:
     """The objective itself, if it is the l1 loss on observed entries and nothing else."""
     if isinstance(objective, Problem) and objective.loss.name == "l1":
+        if objective.given_offsets is not None:
+            raise SettingError(f"{method} knows no offsets; subtract them from the targets, or use another method.")
         return objective
     loss = getattr(objective, "loss", objective)
     raise LossError(f'{method} needs the l1 loss without a ridge, got {loss!r}; use loss="l1" or another method.')

@@ -95,7 +95,7 @@ class Run:
         self.previous, self.stop = record.value, report.stop
 
     def ended(self, stopping: Stopping) -> Status | None:
-        """Why it ends after the last step, if it does; a callback is not asked."""
+        """Why it ends after the last step, if it does."""
         if len(self.history) == 0:
             return None
         return stopping.reached(self.history[-1], self.before) or (Status(*self.stop) if self.stop else None)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..losses import Loss
 from ..model import Offsets
@@ -27,7 +28,6 @@ class State:
     bend: float = 1.0
     blur: float = 0.0
     spread: float = 0.0
-    step: int = 0
     patterns: list[PatternPrior] = field(default_factory=list)
     cost: float = np.inf  # expected loss after the last sweep
     cost_before: float = np.inf
@@ -47,7 +47,7 @@ class State:
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
             and all(p.side is side and p.other is other and p.is_sound() for p, (side, other) in patterns)
             and not np.isnan([self.cost, self.cost_before]).any()
-            and 0 <= rank <= self.rank <= min(problem.shape)
+            and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )
 
@@ -56,17 +56,23 @@ class State:
 
         While the loss still falls, the noise is overrated, and factors that come up late would be lost.
         """
-        falling = self.cost_before - self.cost > FALLING * abs(self.cost_before)
-        if falling or not 0 < self.rows.rank == self.rank:
+        known = np.isfinite(self.cost_before)
+        steady = known and self.cost_before - self.cost <= FALLING * abs(self.cost_before)
+        if not steady or not 0 < self.rows.rank == self.rank:
             return
         tops = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
         moves = tops[0].astype(np.float64) * tops[1] * np.sqrt(self.scale * self.bend)
-        kept = np.flatnonzero(moves >= min(least, moves.max()))
-        if kept.size == self.rank:
+        kept = moves >= least
+        kept[moves.argmax()] = True
+        self.narrow(kept)
+        self.rank = self.rows.rank
+
+    def narrow(self, kept: NDArray[np.bool_]) -> None:
+        """Leave factors out on both sides."""
+        if kept.all():
             return
-        self.rank = kept.size
         for k, (side, _) in enumerate(self.sides):
-            places = side.narrow(kept)
+            places = side.narrow(np.flatnonzero(kept))
             if self.patterns:
                 self.patterns[k].weights = np.ascontiguousarray(self.patterns[k].weights[:, places])
 

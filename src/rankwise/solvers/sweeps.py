@@ -81,10 +81,15 @@ class Sweeps(Solver):
             for side, engine, place in zip((learned.rows, learned.cols), *wanted, strict=True)
         )
         constant = 0.0 if start.offsets is None else float(start.offsets.constant)
+        if start.offsets is None and self.offsets != "none":  # then its level is zero, or it has none
+            place_level(problem, 0.0)
+            constant = best_level(problem)
         rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
-        state = State(rows, cols, constant, rank, weight, problem.loss, scale=start.scale, step=1)
+        state = State(rows, cols, constant, rank, weight, problem.loss, scale=start.scale)
         self._go_on(problem, state, start)
-        self._improve(state, state.cols, state.rows, learned.uncertain)
+        live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
+        state.narrow(live[0] & live[1])  # what is zero on a side would stay so
+        state.cost = self._improve(state, state.cols, state.rows, learned.uncertain).loss
         state.place(problem)
         return state
 
@@ -103,7 +108,8 @@ class Sweeps(Solver):
         name, learned = type(self).__name__, start.learned
         if learned is None or learned.uncertain != self.uncertain:
             raise SettingError(f"{name} goes on only from a model that it has made; fit anew (warm_start=False).")
-        if (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
+        bare = self.offsets == "none" and start.offsets is not None
+        if bare or (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
             raise SettingError(f"The model has other offsets than offsets={self.offsets!r}; fit anew, or with its own.")
         if rank < learned.rank:
             raise SettingError(
@@ -114,7 +120,6 @@ class Sweeps(Solver):
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """More factors if there are to be any, then one sweep."""
-        state.step += 1
         n_products = 0
         if state.rows.rank < state.rank:
             block = state.rank if self.block is None else self.block
@@ -271,6 +276,8 @@ class BayesSweeps(Sweeps):
         Ridge of what the pattern says, in units of the rows' own precisions.
     block : int, optional
         Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+    start_precision : float, default=10
+        Precision of new factors before it is learned, in units of ``sqrt(scale * mean weight of the parabolas)``.
     least_effect : float, default=0
         Leave components out once they move no prediction by so many standard deviations of the noise, but for one.
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
 from .operators import as_operator, gram, twice
@@ -75,8 +75,8 @@ class PowerMethod:
 
     def __post_init__(self) -> None:
         """Refuse to iterate less than once."""
-        if not isinstance(self.n_iter, int | np.integer) or self.n_iter < 1:
-            raise SettingError(f"PowerMethod needs n_iter >= 1, got {self.n_iter}.")
+        if not is_whole(self.n_iter) or self.n_iter < 1:
+            raise SettingError(f"PowerMethod needs n_iter >= 1, got {self.n_iter!r}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Leading singular triplet of `operator`."""
@@ -127,7 +127,8 @@ class Lanczos:
     def __post_init__(self) -> None:
         """Refuse settings that cannot find anything."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
-        if not self.tol > 0 or not all(is_whole(given) and given >= least for given, least in counts):
+        sound = is_number(self.tol) and self.tol > 0
+        if not sound or not all(is_whole(given) and given >= least for given, least in counts):
             raise SettingError(f"Lanczos needs tol > 0, block >= 1, max_blocks >= 2 and max_restarts >= 0, got {self}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
