@@ -56,10 +56,11 @@ def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[
     macro F1 1.0
     mean loss 0.16
     """
-    found = _of_signs(targets, predicted) if isinstance(loss, SignLoss) else _of_distances(loss, targets, predicted)
-    if loss is not None:
-        mean = float(np.mean(loss.value(predicted, targets)))
-        found.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))
+    with np.errstate(over="ignore"):  # an infinite score says what there is to say
+        found = _of_signs(targets, predicted) if isinstance(loss, SignLoss) else _of_distances(loss, targets, predicted)
+        if loss is not None:
+            mean = float(np.mean(loss.value(predicted, targets)))
+            found.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))
     return found
 
 

@@ -93,7 +93,7 @@ class Chart {
 }
 
 function histogram(id, found, things) {
-  const middles = found.counts.map((_, k) => (found.edges[k] + found.edges[k + 1]) / 2);
+  const middles = found.counts.map((_, k) => found.edges[k] / 2 + found.edges[k + 1] / 2);
   const span = [found.edges[0], found.edges[found.edges.length - 1]];
   return new Chart(id, [middles, found.counts],
     { x: found.words, xShort: "around", y: things, names: [things], bars: true, fromZero: true, span, mark: 0 });
