@@ -73,9 +73,9 @@ class LowRankEstimator(Serving, BaseEstimator):
             "max_iter": getattr(self, "max_iter", None),
             "time_limit": self.time_limit,
         }
-        method, start = get(solver), scoring["start"]
-        steps = method.max_iter if start is None else method.steps_from(start, rank)
-        aim = Aim(type(self).__name__, method.grows, rank if method.grows else limits["max_iter"] or steps)
+        method = get(solver)
+        steps = limits["max_iter"] or method.steps_from(scoring["start"], rank)
+        aim = Aim(type(self).__name__, method.grows, rank if method.grows else steps)
         scoring["callback"] = watched(scoring.get("callback"), self.verbose, aim)
         result = solve(self._objective(observations), solver, rank=rank, random_state=seed, **limits, **kept, **scoring)
         self.history_, self.status_ = result.history, result.status

@@ -41,8 +41,8 @@ class Solver:
         """Move to where a model is, to go on from there; return the state that the steps carry."""
         raise SettingError(f"{type(self).__name__} cannot go on from a model; fit anew (warm_start=False).")
 
-    def steps_from(self, start: LowRankModel, rank: int) -> int | None:
-        """Steps to take at most when going on from a model, unless the caller says otherwise."""
+    def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
+        """Steps to take at most, from nothing or going on from a model, unless the caller says otherwise."""
         return self.max_iter
 
     def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:

@@ -137,7 +137,7 @@ def solve(
     solver = get(method, objective)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
     if max_iter is None:
-        max_iter = solver.max_iter if start is None else solver.steps_from(start, rank)
+        max_iter = solver.steps_from(start, rank)
     stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:

@@ -98,8 +98,10 @@ class Sweeps(Solver):
         sound = isinstance(state, State) and state.loss is objective.loss and state.is_sound(objective)
         return sound and (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
 
-    def steps_from(self, start: LowRankModel, rank: int) -> int | None:
+    def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
         """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
+        if start is None:
+            return self.max_iter
         known = start.learned is not None and is_whole(rank) and rank <= start.learned.rank
         return None if self.max_iter is None else -(-self.max_iter * (1 if known else 2) // 3)
 
