@@ -331,3 +331,11 @@ def test_a_quarter_of_the_passes_does_what_thirty_power_iterations_do(decay):
         found = Lanczos(tol=0.01, block=block)(operator, rng=np.random.default_rng(1))
         assert found.n_products / (2 * block) <= 30 / 4
         assert values[0] - found.sigma <= max(values[0] - by_power, 1e-4 * values[0])
+
+
+def test_lanczos_restarts_as_often_as_it_may():
+    A = np.diag(np.linspace(1.0, 1.01, 200))  # too crowded for a few blocks
+    found = [Lanczos(1e-12, max_blocks=3, max_restarts=n)(A, rng=np.random.default_rng(0)) for n in (0, 1, 5)]
+    once = found[0].n_products
+    assert [each.n_products for each in found] == [once, 2 * once, 6 * once]
+    assert found[0].sigma < found[1].sigma < found[2].sigma < 1.01

@@ -279,6 +279,17 @@ def test_the_step_of_new_factors_is_over_the_mean_bend():
         assert length == pytest.approx(sigma / bend, rel=0.1)
 
 
+@pytest.mark.parametrize("given", [0.5, 10.0])
+def test_new_factors_are_thought_as_precise_as_asked_for(given):
+    problem, solver = problem_of(Logistic(), 14), BayesSweeps(start_precision=given)
+    state = solver.init(problem, 2)
+    solver._grow(problem, np.random.default_rng(0), state, 2)
+    unit = np.sqrt(state.scale * state.bend)
+    for side, _ in state.sides:
+        np.testing.assert_allclose(side.precisions[:2], given * unit)
+        np.testing.assert_allclose(side.variances[:, :2], 0.1 / (given * unit))
+
+
 @every_solver
 @pytest.mark.parametrize("block, ranks", [(None, [5, 5, 5, 5]), (2, [2, 4, 5, 5]), (1, [1, 2, 3, 4])])
 def test_a_block_of_factors_joins_before_each_sweep(solver, block, ranks):
