@@ -109,7 +109,7 @@ BREAKS = [
         "test_sweeps.py",
         "every_learned_number",
     ),
-    Break("solvers/sweeps.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
+    Break("solvers/levels.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
     Break("solvers/sweeps.py", "or not state.rows.rank:", "or not state.patterns:", "test_sweeps.py", "once_there_are"),
     Break(
         "model/files.py",

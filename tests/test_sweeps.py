@@ -24,8 +24,9 @@ from rankwise.losses import (
 from rankwise.model import Offsets
 from rankwise.model.sides import Side
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
+from rankwise.solvers.levels import best_level
 from rankwise.solvers.pattern_prior import PatternPrior
-from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS, best_level
+from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
 every_kind = pytest.mark.parametrize("kind", OFFSETS)

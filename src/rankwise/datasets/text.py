@@ -145,7 +145,7 @@ def _parse(text: Array, layout: Layout, where: str, line: int) -> tuple[Entries,
 
     The kernel reads plain lines and stops at any other; Python then decides whether that one is an entry, too.
     """
-    _refuse_other_readers(text, layout, where, line)
+    _refuse_unusual(text, layout, where, line)
     capacity = int(np.count_nonzero(text == NEWLINE))
     rows, cols, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.float32)
     at = n_lines = n = 0
@@ -172,7 +172,7 @@ def _read_plain(text: Array, layout: Layout, rows: Array, cols: Array, values: A
     return int(n_bytes), int(n_lines), int(n)
 
 
-def _refuse_other_readers(text: Array, layout: Layout, where: str, line: int) -> None:
+def _refuse_unusual(text: Array, layout: Layout, where: str, line: int) -> None:
     """Raise for what would change where a field or a line ends: a return alone, and quotes if labels are exact."""
     returns = np.flatnonzero(text == RETURN)
     alone = returns[text[returns + 1] != NEWLINE]

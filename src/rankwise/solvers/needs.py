@@ -58,6 +58,12 @@ def need_positive(name: str, given: Any, optional: bool = False) -> None:
         raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
 
 
+def need_not_negative(name: str, given: Any) -> None:
+    """Raise unless `given` is a finite number of at least zero."""
+    if not (is_number(given) and 0 <= given < np.inf):
+        raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
+
+
 def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
     """The entries themselves, if they are in memory."""
     if not isinstance(entries, Observations):

@@ -1,13 +1,13 @@
 """Factor refinement: offsets first, a greedy start, then sweeps over rows and columns, the ridge given or learned."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .._checks import is_number, is_whole
+from .._checks import is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
 from ..kernels.rows import Task
@@ -17,10 +17,10 @@ from ..objectives import Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
-from .needs import need_entries
+from .levels import best_level, place_level
+from .needs import need_entries, need_not_negative, need_positive
 from .pattern_prior import PatternPrior
 from .resume import laid_out, resumed_side, side_places
-from .steps import bisect
 from .sweep_state import State
 
 Array = NDArray[Any]
@@ -100,10 +100,10 @@ class Sweeps(Solver):
 
     def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
         """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
-        if start is None:
+        if start is None or self.max_iter is None:
             return self.max_iter
         known = start.learned is not None and is_whole(rank) and rank <= start.learned.rank
-        return None if self.max_iter is None else -(-self.max_iter * (1 if known else 2) // 3)
+        return -(-self.max_iter * (1 if known else 2) // 3)
 
     def _resumable(self, start: LowRankModel, rank: int) -> Learned:
         """What the model has of its sides; refused unless these sweeps can go on from it."""
@@ -210,9 +210,7 @@ class FactorSweeps(Sweeps):
         """Check the settings."""
         super().__post_init__()
         for name in ("ridge", "offset_ridge", "count_power", "blur"):
-            given = getattr(self, name)
-            if not (is_number(given) and 0 <= given < np.inf):
-                raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
+            need_not_negative(name, getattr(self, name))
 
     def finish(self, state: State) -> dict[str, Any]:
         """Both sides."""
@@ -302,12 +300,9 @@ class BayesSweeps(Sweeps):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        for name in ("pattern_ridge", "start_precision"):
-            given = getattr(self, name)
-            if not (is_number(given) and 0 < given < np.inf):
-                raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
-        if not (is_number(self.least_effect) and 0 <= self.least_effect < np.inf):
-            raise SettingError(f"`least_effect` must be a number of at least zero, got {self.least_effect!r}.")
+        need_positive("pattern_ridge", self.pattern_ridge)
+        need_positive("start_precision", self.start_precision)
+        need_not_negative("least_effect", self.least_effect)
         if not isinstance(self.pattern_prior, bool | np.bool_):
             raise SettingError(f"`pattern_prior` must be True or False, got {self.pattern_prior!r}.")
 
@@ -365,23 +360,6 @@ class BayesSweeps(Sweeps):
             state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
         for pattern in state.patterns:
             pattern.improve(2)
-
-
-def place_level(problem: Problem, constant: float) -> None:
-    """The same prediction everywhere."""
-    nothing = (np.zeros((size, 0), problem.dtype) for size in problem.shape)
-    problem.place(replace(Offsets.zero(problem.shape, problem.dtype), constant=constant), *nothing)
-
-
-def best_level(problem: Problem) -> float:
-    """The constant prediction of least value, at X = 0 without offsets."""
-    ones = [np.ones(size, problem.dtype) for size in problem.shape]
-    for sign in (1.0, -1.0):
-        phi = problem.along(sign * ones[0], ones[1])
-        weight = phi.best_weight() if problem.piecewise_linear else bisect(phi)[0]
-        if weight > 0:
-            return sign * weight
-    return 0.0
 
 
 def held_back(problem: Problem, U: Array, V: Array, s: Array) -> float:
