@@ -64,6 +64,12 @@ def need_not_negative(name: str, given: Any) -> None:
         raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
 
 
+def need_share(shrinkage: Any) -> None:
+    """Raise unless `shrinkage` is above zero and at most one."""
+    if not is_number(shrinkage) or not 0 < shrinkage <= 1:
+        raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
+
+
 def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
     """The entries themselves, if they are in memory."""
     if not isinstance(entries, Observations):

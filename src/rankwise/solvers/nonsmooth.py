@@ -15,7 +15,7 @@ from ..objectives import Objective
 from ..spectral import LowRank, SparsePlusLowRank
 from .base import Solver
 from .history import StepReport
-from .needs import need_positive
+from .needs import need_positive, need_share
 from .resume import resume_path
 from .steps import bisect
 
@@ -103,8 +103,7 @@ class NonsmoothPursuit(Solver):
             raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
         if not is_number(keep_ratio) or not 0 < keep_ratio < 1:
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
-        if not is_number(shrinkage) or not 0 < shrinkage <= 1:
-            raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
+        need_share(shrinkage)
         need_positive("step_scale", step_scale, optional=True)
         if max_inner_rank is not None and not (is_whole(max_inner_rank) and max_inner_rank >= 1):
             raise SettingError(f"`max_inner_rank` must be None or an integer of at least 1, got {max_inner_rank!r}.")

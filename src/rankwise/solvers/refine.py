@@ -6,10 +6,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import is_number, is_whole
+from .._checks import is_whole
 from .._errors import SettingError
 from ..objectives import Objective
-from .needs import need_smooth
+from .needs import need_share, need_smooth
 from .steps import minimise, solve_quadratic
 
 Array = NDArray[Any]
@@ -138,12 +138,6 @@ def need_iterations(max_iter: Any, name: str) -> None:
     """Raise unless `max_iter` is a whole number of at least one."""
     if not is_whole(max_iter) or max_iter < 1:
         raise SettingError(f"{name} needs max_iter to be an integer of at least 1, got {max_iter!r}.")
-
-
-def need_share(shrinkage: Any) -> None:
-    """Raise unless `shrinkage` is above zero and at most one."""
-    if not is_number(shrinkage) or not 0 < shrinkage <= 1:
-        raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
 
 
 BY_NAME: dict[str, type[Any]] = {"none": NoRefinement, "economic": Economic, "coefficients": Coefficients}
