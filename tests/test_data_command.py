@@ -63,15 +63,16 @@ def on_terminal(publisher, *arguments, answer):
     streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     with subprocess.Popen(command, **streams, env=environment, start_new_session=True) as running:
         os.close(theirs)
-        shown = b""
+        shown, patience = b"", 0.5
         try:
             while True:
-                if select.select([ours], [], [], 0.5)[0]:
+                if select.select([ours], [], [], patience)[0]:
                     if not (piece := os.read(ours, 4096)):
                         break
                     shown += piece
-                elif b"these terms?" in shown:  # asked, and waiting; a Ctrl-C just before the wait is not heard
+                elif b"these terms?" in shown:  # asked, and waiting: a Ctrl-C just before the wait is not heard,
                     os.write(ours, answer)
+                    patience = 60.0  # and a second one would kill an interpreter that is about to end
         except OSError:  # how Linux says that the other side has closed
             pass
     os.close(ours)
