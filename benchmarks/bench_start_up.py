@@ -25,6 +25,14 @@ from .common import Row
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 OTHERS = "import numpy, scipy.sparse, scipy.optimize, sklearn.base"
+NUMBA = f"""
+import time
+{OTHERS}
+start = time.perf_counter()
+from numba.core.registry import cpu_target
+cpu_target.target_context.refresh()
+print(time.perf_counter() - start)
+"""
 FIT = """
 import time
 import numpy as np
@@ -51,12 +59,18 @@ def process(*args: str, repeats: int = 5) -> tuple[float, str]:
 
 
 def first_fits(repeats: int = 5) -> Iterator[Row]:
-    """The default and EGLRL in new processes."""
-    for name, given in (("the default", ""), ("EGLRL, rank 10", "'square', 10, method='eglrl'")):
-        code = FIT.format(given=given)
+    """Numba alone, the default and EGLRL in new processes, by turns."""
+    fits = {"the default": "", "EGLRL, rank 10": "'square', 10, method='eglrl'"}
+    codes = {f"first fit, 100,000 observations, {name}": FIT.format(given=given) for name, given in fits.items()}
+    codes["Numba alone, loaded as for a first kernel"] = NUMBA
+    times: dict[str, list[float]] = {what: [] for what in codes}
+    for code in codes.values():
         process("-c", code, repeats=1)  # compiles, if nothing has
-        found = [float(process("-c", code, repeats=1)[1]) for _ in range(repeats)]
-        yield {"what": f"first fit, 100,000 observations, {name}", "seconds": round(median(found), 3), "bar": 1.0}
+    for _ in range(repeats):
+        for what, code in codes.items():
+            times[what].append(float(process("-c", code, repeats=1)[1]))
+    for what, found in times.items():
+        yield {"what": what, "seconds": round(median(found), 3)} | ({} if "Numba" in what else {"bar": 1.0})
 
 
 def imports(repeats: int = 5) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """Every kernel equals its NumPy reference on any pattern, and its machine code lives in a private place."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -466,3 +467,15 @@ def test_a_sum_of_a_hundred_million_float32_terms_keeps_its_digits():
     wanted = thirds * few**2 + (n - thirds) * many**2
     assert value == pytest.approx(0.5 * wanted, rel=2e-9) and norm == pytest.approx(wanted, rel=2e-9)
     assert inner == 0.0 and predicted[0] == np.float32(-0.7)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_the_search_for_garbage_goes_on_as_before(before):
+    (gc.enable if before else gc.disable)()
+    try:
+        with pytest.raises(ImportError), jit.no_garbage():
+            assert not gc.isenabled()
+            raise ImportError
+        assert gc.isenabled() == before
+    finally:
+        gc.enable()

@@ -1,14 +1,30 @@
 """One decorator for all kernels, and the private folder their compiled code is kept in."""
 
+import gc
 import hashlib
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numba
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Do not look for garbage: loading Numba makes eighty thousand objects that all stay, and looking takes a third."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+with no_garbage():
+    import numba
 
 # Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
@@ -64,16 +80,6 @@ def _choose_cache() -> str | None:
 CACHE = _choose_cache()
 
 
-def jit(function: Callable[..., Any]) -> Any:
-    """Compile `function` on first use; keep the machine code in the private cache."""
-    return _cached(function, OPTIONS)
-
-
-def inner(function: Callable[..., Any]) -> Any:
-    """The same for a function of tuples that only kernels call; called from Python, as by a `py_func`, it crashes."""
-    return _cached(function, INNER)
-
-
 def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = CACHE or ""
@@ -81,6 +87,25 @@ def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         return numba.njit(cache=CACHE is not None, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
+
+
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function` on first use; keep the machine code in the private cache."""
+    return _cached(function, OPTIONS)
+
+
+@jit
+def nothing() -> None:
+    """The first kernel to be used: with it Numba loads the other half of itself."""
+
+
+with no_garbage():
+    nothing()
+
+
+def inner(function: Callable[..., Any]) -> Any:
+    """The same for a function of tuples that only kernels call; called from Python, as by a `py_func`, it crashes."""
+    return _cached(function, INNER)
 
 
 def part(function: Callable[..., Any]) -> Any:
