@@ -4,14 +4,16 @@ Ten million observations, 100,000 x 20,000, float32, through the verbs that solv
 read and write at least: column and slope of every entry for a product (8 bytes), prediction, target and slope for an
 evaluation (12), prediction, direction and target along a direction (12), column and result for low-rank values (8),
 column and target for row solves (8), the column for sums over the pattern (4); factor rows that are gathered are not
-counted. `share` is that over the read bandwidth with as many threads, found by summing 400 MB. A block of eight vectors
-counts its bytes once per vector. Bars: share 0.3 for one vector and 0.6 for a block on two threads; 2e7 entries/s for
-predictions at rank 40 (32 bytes each). `GFlop/s` of the row solves counts half of each outer product and a third of the
-cube of the width for each row. Top columns: benchmarks/bench_recommend.py.
+counted. `share` is that over the read bandwidth with as many threads, found by summing 400 MB; kernel and sum run by
+turns, as the bandwidth of a shared machine changes by half. A block of eight vectors counts its bytes once per vector.
+Bars: share 0.3 for one vector and 0.6 for a block on two threads; 2e7 entries/s for predictions at rank 40 (32 bytes
+each). `GFlop/s` of the row solves counts half of each outer product and a third of the cube of the width for each row.
+Top columns: benchmarks/bench_recommend.py.
 """
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -23,8 +25,9 @@ from rankwise.kernels.rows import Task
 from rankwise.observations import Observations
 from rankwise.solvers import BayesSweeps
 
-from .common import Row, clocked, scattered, signs_of
+from .common import Row, by_turns, clocked, scattered, signs_of
 
+READ = 400_000_000
 Verb = tuple[str, Callable[[], Any], float]
 
 
@@ -37,11 +40,12 @@ def total(values):
     return found
 
 
-def bandwidth(n_jobs: int, n: int = 100_000_000) -> float:
-    """Bytes per second of reading an array once, a piece per thread."""
-    pieces = np.array_split(np.ones(n, np.float32), n_jobs)
+@contextmanager
+def reading(n_jobs: int) -> Iterator[Callable[[], Any]]:
+    """A call that reads `READ` bytes once, a piece per thread."""
+    pieces = np.array_split(np.ones(READ // 4, np.float32), n_jobs)
     with ThreadPoolExecutor(n_jobs) as pool:
-        return 4 * n / clocked(lambda: list(pool.map(total, pieces)))
+        yield lambda: list(pool.map(total, pieces))
 
 
 def products(problem: rw.Problem) -> Iterator[Verb]:
@@ -80,13 +84,42 @@ def row_solves(problem: rw.Problem) -> tuple[Verb, float]:
     return (name, lambda: state.rows.improve(state.cols, state.constant, task, 0.0), 8.0 * n), flops
 
 
-def predictions(data: Observations, rank: int = 40) -> tuple[float, int]:
-    """Seconds to predict at all observed entries, and how many."""
+def predictions(data: Observations, rank: int = 40) -> Iterator[Row]:
+    """Predictions at all observed entries, row by row and in any order."""
     rng = np.random.default_rng(0)
     U, V = (rng.standard_normal((size, rank)).astype(np.float32) for size in data.shape)
     model = rw.LowRankModel(np.tril(np.ones((rank, rank))), U, V)
-    rows, cols = data.rows, data.cols
-    return clocked(lambda: model.predict_entries(rows, cols), repeats=3), rows.size
+    order, n = rng.permutation(data.n_observed), data.n_observed
+    for words, rows, cols in (("by rows", data.rows, data.cols), ("in any order", data.rows[order], data.cols[order])):
+        seconds = clocked(model.predict_entries, rows, cols, repeats=3)
+        found = {"threads": 1, "kernel": f"predict_entries, rank {rank}, {words}", "ms": round(1e3 * seconds, 2)}
+        yield found | {"GB/s": round(32 * n / seconds / 1e9, 2), "entries/s": f"{n / seconds:.2e}"}
+
+
+def kernels(ratings: Observations, signs: Observations, n_jobs: int, read: Callable[[], Any]) -> Iterator[Row]:
+    """Every kernel beside the read bandwidth."""
+
+    def row(verb: Verb, repeats: int = 9) -> Row:
+        name, call, bytes_moved = verb
+        seconds, reading = by_turns([call, read], repeats)
+        speed, limit = bytes_moved / seconds, READ / reading
+        found = {"threads": n_jobs, "kernel": name, "ms": round(1e3 * seconds, 2), "GB/s": round(speed / 1e9, 2)}
+        return found | {"read GB/s": round(limit / 1e9, 2), "share": round(speed / limit, 3)}
+
+    for data, loss in ((ratings, "square"), (signs, "logistic")):
+        problem = rw.Problem(data, loss, n_jobs=n_jobs)
+        if loss == "square":
+            yield from map(row, products(problem))
+        yield from map(row, entries(problem))
+        if loss == "square":
+            yield from map(row, factors(problem))
+        problem.close()
+    for data, loss in ((ratings, "huber"), (signs, "logistic")):
+        problem = rw.Problem(data, loss, n_jobs=n_jobs)
+        verb, flops = row_solves(problem)
+        found = row(verb, repeats=3)
+        yield found | {"GFlop/s": round(flops / found["ms"] / 1e6, 1)}
+        problem.close()
 
 
 def run(n: int = 10_000_000, shape: tuple[int, int] = (100_000, 20_000)) -> Iterator[Row]:
@@ -94,29 +127,6 @@ def run(n: int = 10_000_000, shape: tuple[int, int] = (100_000, 20_000)) -> Iter
     ratings = scattered(n, shape)
     signs = signs_of(ratings)
     for n_jobs in (1, 2):
-        limit = bandwidth(n_jobs)
-        yield {"threads": n_jobs, "kernel": "read bandwidth", "GB/s": round(limit / 1e9, 2), "share": 1.0}
-
-        def row(verb: Verb, n_jobs: int = n_jobs, limit: float = limit, repeats: int = 5) -> Row:
-            seconds = clocked(verb[1], repeats=repeats)
-            found = {"threads": n_jobs, "kernel": verb[0], "ms": round(1e3 * seconds, 2)}
-            speed = verb[2] / seconds
-            return found | {"GB/s": round(speed / 1e9, 2), "share": round(speed / limit, 3)}
-
-        for data, loss in ((ratings, "square"), (signs, "logistic")):
-            problem = rw.Problem(data, loss, n_jobs=n_jobs)
-            if loss == "square":
-                yield from map(row, products(problem))
-            yield from map(row, entries(problem))
-            if loss == "square":
-                yield from map(row, factors(problem))
-            problem.close()
-        for data, loss in ((ratings, "huber"), (signs, "logistic")):
-            problem = rw.Problem(data, loss, n_jobs=n_jobs)
-            verb, flops = row_solves(problem)
-            found = row(verb, repeats=3)
-            yield found | {"GFlop/s": round(flops / found["ms"] / 1e6, 1)}
-            problem.close()
-    seconds, many = predictions(ratings)
-    found = {"threads": 1, "kernel": "predict_entries, rank 40", "ms": round(1e3 * seconds, 2)}
-    yield found | {"GB/s": round(32 * many / seconds / 1e9, 2), "entries/s": f"{many / seconds:.2e}"}
+        with reading(n_jobs) as read:
+            yield from kernels(ratings, signs, n_jobs, read)
+    yield from predictions(ratings)

@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,13 +197,23 @@ def _answer(pipe: Any, function: Callable[..., Any], args: tuple[Any, ...]) -> N
 
 def clocked(function: Callable[..., Any], *args: Any, repeats: int = 5) -> float:
     """Median seconds of a call, after one that is not counted."""
-    function(*args)
-    found = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function(*args)
-        found.append(time.perf_counter() - start)
-    return median(found)
+    return by_turns([lambda: function(*args)], repeats)[0]
+
+
+def by_turns(functions: Sequence[Callable[[], Any]], repeats: int = 5) -> list[float]:
+    """Median seconds of each call, by turns, so that all meet the same moods of the machine.
+
+    Every turn begins with a call that is not counted: caches are as in a loop of the same calls.
+    """
+    found: list[list[float]] = [[] for _ in functions]
+    for turn in range(repeats):
+        for function, seconds in zip(functions, found, strict=True):
+            if turn == 0 or len(functions) > 1:
+                function()
+            start = time.perf_counter()
+            function()
+            seconds.append(time.perf_counter() - start)
+    return list(map(median, found))
 
 
 def exponent(sizes: Iterable[float], seconds: Iterable[float]) -> float:

@@ -55,6 +55,10 @@ def load(array, at):
     return array[at : at + LANES].copy()
 
 
+def fetch(array, at):
+    """Ask for the memory at a place of a vector that will be needed soon; nothing changes."""
+
+
 def store(array, at, lanes):
     """Put eight numbers into a vector."""
     array[at : at + LANES] = lanes
@@ -134,6 +138,16 @@ def _zeros(context, builder, sig, args):
 def _load(context, builder, sig, args):
     place, align = _place(context, builder, sig, args)
     return builder.load(place, align=align)
+
+
+@compiled(fetch, lambda array, at: types.none, types.Array, types.Integer)
+def _fetch(context, builder, sig, args):
+    place, number, address = _place(context, builder, sig, args)[0], ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [address], kind)
+    read, near, data = (ir.Constant(number, k) for k in (0, 3, 1))
+    builder.call(prefetch, [builder.bitcast(place, address), read, near, data])
+    return context.get_dummy_value()
 
 
 @compiled(store, lambda array, at, lanes: types.none, types.Array, types.Integer, Lanes)

@@ -4,9 +4,10 @@ import numpy as np
 from numba import float64, uint64
 
 from .jit import jit, part
-from .lanes import LANES, accumulate, add_times, load, scatter, store, times, widen, zeros
+from .lanes import LANES, accumulate, add_times, fetch, load, scatter, store, times, widen, zeros
 
 STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
+AHEAD = uint64(12)  # pairs: what memory takes to answer, over what a pair takes
 
 
 @jit
@@ -34,8 +35,15 @@ def low_rank_at(indptr, indices, theta, U, V, out):
 
 @jit
 def low_rank_pairs(rows, cols, theta, U, V, out):
-    """Write ``sum_c theta[c] * U[rows[k], c] * V[cols[k], c]`` into ``out[k]``."""
-    for k in range(rows.size):
+    """Write ``sum_c theta[c] * U[rows[k], c] * V[cols[k], c]`` into ``out[k]``.
+
+    Pairs may come in any order, which no cache foresees: the factors of a later pair are asked for ahead of it.
+    """
+    for k in range(uint64(rows.size)):
+        later = min(k + AHEAD, uint64(rows.size - 1))
+        for c in range(uint64(0), uint64(theta.size), TWO):
+            fetch(U[rows[later]], c)
+            fetch(V[cols[later]], c)
         left, right = U[rows[k]], V[cols[k]]
         total = 0.0
         for c in range(theta.size):
