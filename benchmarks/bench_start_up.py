@@ -25,14 +25,18 @@ from .common import Row
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 OTHERS = "import numpy, scipy.sparse, scipy.optimize, sklearn.base"
-NUMBA = f"""
+CLOCKED = """
 import time
-{OTHERS}
+{before}
 start = time.perf_counter()
-from numba.core.registry import cpu_target
-cpu_target.target_context.refresh()
+{code}
 print(time.perf_counter() - start)
 """
+IMPORT_OTHERS = CLOCKED.format(before="", code=OTHERS)
+IMPORT = CLOCKED.format(before=OTHERS, code="import rankwise")
+NUMBA = CLOCKED.format(
+    before=OTHERS, code="from numba.core.registry import cpu_target; cpu_target.target_context.refresh()"
+)
 FIT = """
 import time
 import numpy as np
@@ -47,15 +51,16 @@ print(time.perf_counter() - start)
 """
 
 
-def process(*args: str, repeats: int = 5) -> tuple[float, str]:
-    """Median seconds of a command, and what it printed last."""
-    seconds, printed = [], []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, *args], capture_output=True, text=True, check=True, env=ENVIRONMENT)
-        seconds.append(time.perf_counter() - start)
-        printed.append(done.stdout)
-    return median(seconds), printed[-1]
+def process(*args: str) -> tuple[float, str]:
+    """Seconds of a command, and what it printed."""
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, *args], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    return time.perf_counter() - start, done.stdout
+
+
+def printed(code: str) -> float:
+    """The number that a program prints."""
+    return float(process("-c", code)[1])
 
 
 def first_fits(repeats: int = 5) -> Iterator[Row]:
@@ -65,30 +70,24 @@ def first_fits(repeats: int = 5) -> Iterator[Row]:
     codes["Numba alone, loaded as for a first kernel"] = NUMBA
     times: dict[str, list[float]] = {what: [] for what in codes}
     for code in codes.values():
-        process("-c", code, repeats=1)  # compiles, if nothing has
+        printed(code)  # compiles, if nothing has
     for _ in range(repeats):
         for what, code in codes.items():
-            times[what].append(float(process("-c", code, repeats=1)[1]))
+            times[what].append(printed(code))
     for what, found in times.items():
         yield {"what": what, "seconds": round(median(found), 3)} | ({} if "Numba" in what else {"bar": 1.0})
 
 
 def imports(repeats: int = 5) -> Iterator[Row]:
     """What `import rankwise` adds, and the command line."""
-    times: dict[str, list[float]] = {OTHERS: [], f"{OTHERS}; import rankwise": []}
-    for _ in range(repeats):  # by turns
-        for code, found in times.items():
-            found.append(process("-c", code, repeats=1)[0])
-    others, ours = map(median, times.values())
+    others, ours = (median(printed(code) for _ in range(repeats)) for code in (IMPORT_OTHERS, IMPORT))
     yield {"what": "NumPy, SciPy, scikit-learn", "seconds": round(others, 3)}
-    yield {"what": "import rankwise, beside them", "seconds": round(ours - others, 3), "bar": 0.5}
-    nothing = process("-c", "pass", repeats=repeats)[0]
+    yield {"what": "import rankwise, beside them", "seconds": round(ours, 3), "bar": 0.5}
+    nothing, help_ = (
+        median(process(*args)[0] for _ in range(repeats)) for args in (("-c", "pass"), ("-m", "rankwise", "--help"))
+    )
     yield {"what": "Python alone", "seconds": round(nothing, 3)}
-    yield {
-        "what": "rankwise --help",
-        "seconds": round(process("-m", "rankwise", "--help", repeats=repeats)[0], 3),
-        "bar": 0.3,
-    }
+    yield {"what": "rankwise --help", "seconds": round(help_, 3), "bar": 0.3}
 
 
 def lines(n: int) -> bytes:
