@@ -310,13 +310,14 @@ def test_labels_that_are_damaged_anywhere_in_their_header_are_refused(tmp_path):
             rw.ShardFolder(folder)
 
 
-def test_an_error_half_way_leaves_nothing(tmp_path):
+@pytest.mark.parametrize("error", [RuntimeError("gone"), OSError(5, "Input/output error", "gone.csv")])
+def test_an_error_half_way_is_told_as_it_is_and_leaves_nothing(tmp_path, error):
     def broken():
         rows, cols, values = entries()
         yield rows, cols, values
-        raise RuntimeError("the source is gone")
+        raise error
 
-    with pytest.raises(RuntimeError, match="gone"):
+    with pytest.raises(type(error), match="gone"):
         write_shards(broken(), tmp_path / "f")
     assert not any(tmp_path.iterdir())
 

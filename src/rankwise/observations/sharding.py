@@ -73,10 +73,11 @@ def write_shards(
     """
     target = Path(folder)
     check_duplicates(duplicates)
-    with _appearing(target) as room:
+    unread: list[OSError] = []
+    with _appearing(target, unread) as room:
         spool = Spool(room / "spool", shape)
         try:
-            for chunk in chunks:
+            for chunk in _read(chunks, unread):
                 spool.add(*chunk)
             spool.finish(as_names)
             cuts = cut_rows(starts_of(spool.row_counts()), spool.shape[1])
@@ -91,8 +92,17 @@ def write_shards(
     return target
 
 
+def _read(chunks: Iterable[tuple[Any, ...]], unread: list[OSError]) -> Iterator[tuple[Any, ...]]:
+    """The chunks; notes the error of where they come from, which is not one of where shards go."""
+    try:
+        yield from chunks
+    except OSError as error:
+        unread.append(error)
+        raise
+
+
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
+def _appearing(target: Path, unread: list[OSError]) -> Iterator[Path]:
     """A folder beside the wanted one that takes its name if all goes well, and is gone if not."""
     if target.exists():
         raise ShardFileError(f"{target} exists; choose another name for the folder, or remove it first.")
@@ -105,6 +115,8 @@ def _appearing(target: Path) -> Iterator[Path]:
         room.chmod(0o755)
         room.rename(target)
     except OSError as error:
+        if error in unread:
+            raise
         raise ShardFileError(
             f"The shards cannot be written to {target.parent} ({error.strerror or error}); make room there, or choose "
             "another place."
