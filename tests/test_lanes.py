@@ -11,7 +11,7 @@ KINDS = [np.float32, np.float64]
 
 
 @jit
-def every_operation(one, other, x, at, out, sums, wide):
+def every_operation(one, other, places, x, at, out, sums, wide):
     """Each of the operations once, on eight numbers from place `at` on."""
     lanes.fetch(one, at)  # shows in nothing but the time
     a, b = lanes.load(one, at), lanes.load(other, at)
@@ -21,7 +21,9 @@ def every_operation(one, other, x, at, out, sums, wide):
     lanes.store(out, uint64(24), lanes.add(a, a, b))
     lanes.store(out, uint64(32), lanes.add_times(a, x, b))
     lanes.store(out, uint64(40), lanes.product(a, b))
+    lanes.store(out, uint64(48), lanes.pick(one, places, at))
     lanes.accumulate(sums, at, a)
+    lanes.scatter(sums, places, at, lanes.widen(b))
     lanes.store(wide, uint64(0), lanes.widen(b))
     return lanes.total(a)
 
@@ -31,10 +33,11 @@ def every_operation(one, other, x, at, out, sums, wide):
 def test_operations_equal_their_plain_twins(kind, at):
     rng = np.random.default_rng(at)
     one, other = rng.standard_normal((2, 16)).astype(kind)
+    places = rng.integers(0, 16, 16).astype(np.uint32)  # some come twice: what is added there is added one by one
     results = []
     for operations in (every_operation, every_operation.py_func):
-        out, sums, wide = np.full(48, 7, kind), np.ones(16), np.zeros(8)
-        total = operations(one, other, kind(0.3), uint64(at), out, sums, wide)
+        out, sums, wide = np.full(56, 7, kind), np.ones(16), np.zeros(8)
+        total = operations(one, other, places, kind(0.3), uint64(at), out, sums, wide)
         results.append((out, sums, wide, np.array([total])))
     for found, wanted in zip(*results, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(kind).eps)
@@ -46,10 +49,11 @@ def test_float32_joins_a_float64_sum_without_losing_digits():
     for _ in range(3):
         every_operation(
             np.full(16, 0.25, np.float32),
-            np.ones(16, np.float32),
+            np.zeros(16, np.float32),
+            np.zeros(16, np.uint32),
             1.0,
             uint64(0),
-            np.zeros(48, np.float32),
+            np.zeros(56, np.float32),
             sums,
             np.zeros(8),
         )

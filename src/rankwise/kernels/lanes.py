@@ -55,6 +55,11 @@ def load(array, at):
     return array[at : at + LANES].copy()
 
 
+def pick(array, places, at):
+    """Eight numbers of a vector, at the places that `places` has from `at` on."""
+    return array[places[at : at + LANES]]
+
+
 def fetch(array, at):
     """Ask for the memory at a place of a vector that will be needed soon; nothing changes."""
 
@@ -121,6 +126,15 @@ def _place(context, builder, sig, args):
     return builder.bitcast(builder.gep(data, [at]), width.as_pointer()), kind.dtype.bitwidth // 8
 
 
+def _places(context, builder, sig, args):
+    """Addresses of eight numbers of a vector, one after another; the first three arguments name them."""
+    data, places = (context.make_array(sig.args[k])(context, builder, args[k]).data for k in (0, 1))
+    at, wide = context.cast(builder, args[2], sig.args[2], types.uint64), ir.IntType(64)
+    for k in range(LANES):
+        place = builder.load(builder.gep(places, [builder.add(at, ir.Constant(wide, k))]))
+        yield builder.gep(data, [builder.zext(place, wide)])
+
+
 def _splat(context, builder, x, kind, lanes):
     """One number in all lanes."""
     x, width = context.cast(builder, x, kind, lanes.dtype), context.get_value_type(lanes)
@@ -138,6 +152,14 @@ def _zeros(context, builder, sig, args):
 def _load(context, builder, sig, args):
     place, align = _place(context, builder, sig, args)
     return builder.load(place, align=align)
+
+
+@compiled(pick, lambda array, places, at: Lanes(array.dtype), types.Array, types.Array, types.Integer)
+def _pick(context, builder, sig, args):
+    found = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
+    for k, place in enumerate(_places(context, builder, sig, args)):
+        found = builder.insert_element(found, builder.load(place), ir.Constant(ir.IntType(32), k))
+    return found
 
 
 @compiled(fetch, lambda array, at: types.none, types.Array, types.Integer)
@@ -169,17 +191,9 @@ def _accumulate(context, builder, sig, args):
 
 @compiled(scatter, lambda array, places, at, lanes: types.none, types.Array, types.Array, types.Integer, Lanes)
 def _scatter(context, builder, sig, args):
-    (array, places, at, _), wide = sig.args, ir.IntType(64)
-    sums = context.make_array(array)(context, builder, args[0]).data
-    first = builder.gep(
-        context.make_array(places)(context, builder, args[1]).data,
-        [context.cast(builder, args[2], at, types.uint64)],
-    )
-    for k in range(LANES):
-        place = builder.zext(builder.load(builder.gep(first, [ir.Constant(wide, k)])), wide)
+    for k, place in enumerate(_places(context, builder, sig, args)):
         more = builder.extract_element(args[3], ir.Constant(ir.IntType(32), k))
-        into = builder.gep(sums, [place])
-        builder.store(builder.fadd(builder.load(into), more, flags=FLAGS), into)
+        builder.store(builder.fadd(builder.load(place), more, flags=FLAGS), place)
     return context.get_dummy_value()
 
 
