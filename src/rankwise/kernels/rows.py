@@ -98,22 +98,6 @@ def from_entries(n, work):
 
 
 @part
-def minimise(n, few, work):
-    """Solve the row's system, of n unknowns: components, or entries if these are few."""
-    matrix, right, best, narrow = work.matrix, work.right, work.best, (n + STRIDE - _1) // STRIDE * STRIDE
-    if few:
-        to_entries(n, narrow, work)
-    else:
-        add_diagonal(n, work)
-    solve_positive(matrix, right, n, narrow)
-    if few:
-        from_entries(n, work)
-    else:
-        for a in range(n):
-            best[a] = right[a]
-
-
-@part
 def dot(one, other):
     """Inner product of two vectors whose length is a multiple of eight."""
     sums = zeros(one)
@@ -206,7 +190,7 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
     """
     (scale, learned), d, precisions = task, uint64(means.shape[1]), prior.precisions
     work = workspace(given)
-    asked, diagonal, matrix = work.asked, work.diagonal, work.matrix
+    asked, diagonal, matrix, right, best = work.asked, work.diagonal, work.matrix, work.right, work.best
     found = halvings = logs = bends = 0.0
     slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
     for i in range(uint64(indptr.size - 1)):
@@ -237,7 +221,18 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
                         add_squares(n, work)
                 lo += n
             if visit == 0:
-                minimise(last - first if few else d, few, work)
+                n = last - first if few else d
+                narrow = (n + STRIDE - _1) // STRIDE * STRIDE
+                if few:
+                    to_entries(n, narrow, work)
+                else:
+                    add_diagonal(d, work)
+                solve_positive(matrix, right, n, narrow)
+                if few:
+                    from_entries(n, work)
+                else:
+                    for a in range(d):
+                        best[a] = right[a]
                 before = here
                 if trial is None:
                     if accept(mean, variance, learned, work):

@@ -44,12 +44,13 @@ def blended(*terms: tuple[Any, Array], scale: Array | None = None, each: Each = 
     (n_rows, width), dtype = terms[0][1].shape, terms[0][1].dtype
     scale = np.ones(n_rows, dtype) if scale is None else scale
     found = np.empty((n_rows, width), dtype)
-    given = [Term(np.full(width, factors, dtype), block) for factors, block in terms]
+    given = [Term(np.full(width, factors, dtype), np.ascontiguousarray(block)) for factors, block in terms]
     given += [given[0]._replace(factors=np.zeros(width, dtype))] * (3 - len(given))
 
     def some(rows: slice) -> Array:
         squares = np.zeros(width)
-        blend(scale[rows], *(term._replace(block=term.block[rows]) for term in given), found[rows], squares)
+        parts = (term._replace(block=term.block[rows].reshape(-1)) for term in given)
+        blend(scale[rows], *parts, found[rows].reshape(-1), squares)
         return squares
 
     return found, reduce(np.add, each(some, blocks_of(found)))
