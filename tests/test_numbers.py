@@ -125,6 +125,16 @@ def test_growth_is_the_stored_one():
             assert cell == ("" if row is None else f"{row['ns_per_observation']:.0f}")
 
 
+def test_gains_of_a_second_thread_are_the_stored_ones():
+    rows = {row["kind"]: row["speedup"] for row in stored("bench_scaling") if "speedup" in row}
+    shown = {cells[0]: cells[1:] for cells in lines("docs/performance.md") if len(cells) == 3}
+    for name, steps in (("the default", (10, 4)), ("EGLRL", (4, 4))):
+        kinds = [
+            f"{name}, {n} steps, {data}" for n, data in zip(steps, ("movielens-1m", "1e+07 synthetic"), strict=True)
+        ]
+        assert_shown(numbers(*shown[name]), [rows[kind] for kind in kinds])
+
+
 def test_passes_of_lanczos_are_the_stored_ones():
     rows = {(row["data"], row["gradient"], row["oracle"]): row for row in stored("bench_oracle")}
     shown = [cells for cells in lines("docs/performance.md") if len(cells) == 5 and cells[1] in ("1", "8")]
