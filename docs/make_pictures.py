@@ -4,7 +4,8 @@ Pictures go to docs/pictures. The examples take real data from RANKWISE_DATA whe
 """
 
 import os
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -59,5 +60,5 @@ if __name__ == "__main__":
     os.chdir(HERE / "pictures")
     overview()
     for example in sorted((HERE.parent / "examples").glob("*.py")):
-        print(f"\n{example.name}")
-        runpy.run_path(str(example))
+        print(f"\n{example.name}", flush=True)
+        subprocess.run([sys.executable, example], env=os.environ | {"MPLBACKEND": "Agg"}, check=True)

@@ -8,6 +8,7 @@ import signal
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from dask.distributed import Client, LocalCluster
@@ -59,8 +60,18 @@ def main() -> None:
     print(f"the same bits: {same}")
     assert same
 
-    # 5. What comes after a fit is as ever.
+    # 5. What comes after a fit is as ever. Look: the same value after every step, and what the death cost.
     print("for user 7:", spread.recommend(7, n=3, exclude_seen=False)[0].tolist())
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
+    for model, name, style in ((alone, "threads", "o-"), (spread, "cluster", "x--")):
+        steps, seconds = model.history_.column("step"), model.history_.column("wall_seconds")
+        axes[0].plot(steps, model.history_.column("value"), style, label=name)
+        axes[1].plot(steps, np.diff(seconds, prepend=0), style, label=name)
+    for axis, label in zip(axes, ("objective", "seconds of the step"), strict=True):
+        axis.axvline(2.5, color="0.6", linestyle=":", label="a worker is killed")
+        axis.set(xlabel="step", ylabel=label, xticks=steps)
+    axes[0].legend()
+    figure.savefig("cluster.png", dpi=80)
 
 
 if __name__ == "__main__":  # the cluster's processes import this file

@@ -81,6 +81,71 @@ def test_errors_of_decoded_predictions_are_the_stored_ones():
         assert_shown(numbers(*shown[data]), [row[f"{form}_MAE"] for form in ("link", "round", "median")])
 
 
+def test_costs_on_planted_data_are_the_stored_ones():
+    rows = {row["data"]: row for row in stored("bench_other_data")}
+    shown = {cells[0].partition(",")[0]: cells[1:] for cells in lines("docs/choosing.md") if len(cells) == 5}
+    names = {
+        "rank 60": "rank 60",
+        "three ratings per row": "five stars, 3 per row",
+        "signs without imbalance": "signs, balanced and sparse",
+        "a table of 30 × 20 with 178 entries": "tiny, 30 x 20",
+    }
+    for name, data in names.items():
+        expected = [rows[data][column] for column in ("truth", "offsets", "rankwise", "libmf")]
+        assert_shown(numbers(*shown[name]), expected)
+    (tails,) = (cells for cells in lines("docs/choosing.md") if cells[0].startswith("heavy tails"))
+    assert_shown(numbers(tails[1]), [rows["Student t, 2 degrees"][column] for column in ("rankwise", "libmf", "truth")])
+    (robust,) = (k for k, cells in enumerate(lines("docs/robust.md")) if cells[1] == "default")
+    costs = [cells[2] for cells in lines("docs/robust.md")[robust : robust + 3]]
+    assert_shown(numbers(*costs), [rows["a tenth of outliers"][column] for column in ("rankwise", "libmf", "truth")])
+
+
+def test_ratios_to_other_libraries_are_the_stored_ones():
+    rows = {(row["data"], row["method"]): row for row in stored("bench_peers")}
+    data = None
+    for cells in lines("docs/performance.md"):
+        if cells[1:2] in (["LIBMF"], ["cmfrec"]):
+            data = {"10⁷ synthetic": "synthetic-1e7"}.get(cells[0], cells[0].lower().replace(" ", "-")) or data
+            row = rows.pop((data, cells[1].lower()))
+            assert_shown(cells[2:4], [row["to_it / fit"], row["ours / all"]])
+    assert not {method for _, method in rows} & {"libmf", "cmfrec"}
+
+
+def test_growth_is_the_stored_one():
+    kinds = {"a step of EGLRL": ("EGLRL step", 4), "a sweep of the default, rank 31": ("sweep", 31)}
+    timed = [row for row in stored("bench_scaling") if "ns_per_observation" in row]
+    rows = {(row["kind"], row["rank"], row["threads"], row["n_observed"]): row for row in timed}
+    shown = [cells for cells in lines("docs/performance.md") if len(cells) == 6 and cells[1] in ("1", "2")]
+    assert [cells[0] for cells in shown if cells[0]] == list(kinds)
+    kind = None
+    for first, threads, *cells in shown:
+        kind = kinds.get(first, kind)
+        for power, cell in enumerate(cells, 5):
+            row = rows.get((*kind, int(threads), 10**power))
+            assert cell == ("" if row is None else f"{row['ns_per_observation']:.0f}")
+
+
+def test_gains_of_a_second_thread_are_the_stored_ones():
+    rows = {row["kind"]: row["speedup"] for row in stored("bench_scaling") if "speedup" in row}
+    shown = {cells[0]: cells[1:] for cells in lines("docs/performance.md") if len(cells) == 3}
+    for name, steps in (("the default", (10, 4)), ("EGLRL", (4, 4))):
+        kinds = [
+            f"{name}, {n} steps, {data}" for n, data in zip(steps, ("movielens-1m", "1e+07 synthetic"), strict=True)
+        ]
+        assert_shown(numbers(*shown[name]), [rows[kind] for kind in kinds])
+
+
+def test_passes_of_lanczos_are_the_stored_ones():
+    rows = {(row["data"], row["gradient"], row["oracle"]): row for row in stored("bench_oracle")}
+    shown = [cells for cells in lines("docs/performance.md") if len(cells) == 5 and cells[1] in ("1", "8")]
+    assert [cells[0] for cells in shown] == ["Epinions", "", "Slashdot", ""]
+    data = None
+    for first, block, *cells in shown:
+        data = first.lower() or data
+        for step, cell in zip((0, 10, 30), cells, strict=True):
+            assert float(cell) == rows[data, f"after {step} steps", f"lanczos, block of {block}"]["passes_to_30"]
+
+
 @pytest.mark.parametrize("table", ["table2", "table4"])
 def test_the_page_about_the_reproduction_has_the_tables_that_were_made(table):
     assert all(line in lines("docs/reproduction.md") for line in lines(f"docs/reproduction/{table}.md"))

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import click
 import pytest
+from break_lines import BREAKS
 from helpers import ROOT, examples_of
 
 from rankwise.cli import main
@@ -60,6 +61,20 @@ def test_every_place_that_the_page_about_the_paper_names_exists():
         assert re.search(rf"^\s*(def|class) {name}\b", file.read_text(encoding="utf-8"), re.M), f"{path}: {name}"
     for path in re.findall(r"`(benchmarks/\w+\.py)`", page):
         assert (ROOT / path).exists(), path
+
+
+def test_the_lines_that_were_broken_and_the_tests_that_noticed_are_still_there():
+    shown = re.findall(r"^\| `(\S+)` \| `(.*)` \| `(.*)` \| `(\S+?)::(\S+)` \|$", text_of("testing.md"), re.M)
+    listed = [
+        (each.file, *(" ".join(text.split()) for text in (each.line, each.broken or "(nothing)"))) for each in BREAKS
+    ]
+    assert sorted(row[:3] for row in shown) == sorted(listed)
+    for each in BREAKS:
+        source = (ROOT / "src/rankwise" / each.file).read_text(encoding="utf-8")
+        assert source.count(each.line) == 1, f"{each.file}: {each.line}"
+    for *_, file, name in shown:
+        tests = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^\s*def {name.rpartition('::')[2]}\(", tests, re.M), f"{file}: {name}"
 
 
 @pytest.mark.parametrize("page", PAGES)

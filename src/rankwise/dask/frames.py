@@ -39,6 +39,8 @@ def read_parquet(
     ----------
     path : path or list of paths
         Of files, or of a folder of them, that every worker can read.
+    row, col, value, weight, client, duplicates
+        As in `read_frame`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from .lanes import LANES, accumulate, add, add_times, fetch, load, pick, scatter
 
 STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
 AHEAD = uint64(12)  # pairs: what memory takes to answer, over what a pair takes
-LINE, FURTHER = uint64(16), uint64(1024)  # entries: a line of the cache, and how far ahead of a product they are asked for
+LINE, FURTHER = uint64(16), uint64(1024)  # entries: a line of the cache, and how far ahead products ask for them
 
 
 @jit
@@ -105,7 +105,7 @@ def gather(indptr, indices, block, rows):
 
 @part
 def coming(indices, values, lo, hi):
-    """Ask for the entries that come some rows after these: columns keep a product busy, and memory is to work meanwhile."""
+    """Ask for the entries that come some rows after these, so that memory works while columns keep a product busy."""
     for k in range(lo + FURTHER, hi + FURTHER, LINE):
         fetch(indices, k)
         fetch(values, k)

@@ -27,6 +27,7 @@ _KERNELS = SimpleNamespace(**{name: uncached(getattr(BUILT_IN, name)) for name i
 _numbers = itertools.count()
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second
+N_POINTS = 201  # predictions that a loss is looked at for each target
 
 
 class CustomLoss(Loss):
@@ -137,7 +138,7 @@ def loss(
     return CustomLoss(value, **options)
 
 
-def check_on_grid(loss: CustomLoss, targets: NDArray[Any], n_points: int = 201) -> None:
+def check_on_grid(loss: CustomLoss, targets: NDArray[Any]) -> None:
     """Refuse a loss that is visibly not convex, or whose slope or Lipschitz constant is visibly wrong.
 
     Looks at a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from zero a
@@ -145,7 +146,7 @@ def check_on_grid(loss: CustomLoss, targets: NDArray[Any], n_points: int = 201) 
     """
     chosen = np.unique(np.quantile(targets, np.linspace(0, 1, 25), method="nearest")).astype(float)
     reach = max(3.0, 2.0 * float(np.abs(chosen).max()))
-    for x in (np.linspace(-3.0, 3.0, n_points), np.linspace(-reach, reach, n_points)):
+    for x in (np.linspace(-3.0, 3.0, N_POINTS), np.linspace(-reach, reach, N_POINTS)):
         for o in chosen:
             with np.errstate(invalid="ignore", over="ignore"):
                 _check_one(loss, x, o)

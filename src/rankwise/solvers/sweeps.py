@@ -260,7 +260,7 @@ class BayesSweeps(Sweeps):
     """The same sweeps with the ridge of every component, of the offsets, and the noise learned from the data.
 
     Objective: the negative evidence bound of independent normal factors. Cost per step: as `FactorSweeps`, and a few
-    passes for the pattern. Rate: none known, the bound never falls. Reference: Lim and Teh, KDD Cup 2007 (variational
+    passes for the pattern. Rate: none known, no step raises it. Reference: Lim and Teh, KDD Cup 2007 (variational
     Bayes for matrix factorisation), Koren, KDD 2008 (the pattern).
 
     Every factor and offset has a mean and a variance. A sweep finds the best ones of each row given the columns, then
