@@ -308,7 +308,16 @@ BREAKS = [
         "test_expected.py",
         "two_points or derivative_in_the_variance",
     ),
-    Break("kernels/columns.py", "x = s * (", "x = (", "test_blocks.py", "tall or blend"),
+    Break("kernels/columns.py", "y = s * (", "y = (", "test_blocks.py", "tall or blend"),
+    Break(
+        "kernels/columns.py",
+        "load(h, k), load(c, at)",
+        "load(g, k), load(c, at)",
+        "test_blocks.py",
+        "tall or blend",
+    ),
+    Break("kernels/pattern.py", "pick(v, indices, lo)", "load(v, lo)", "test_kernels.py", "matrix_times_a_vector"),
+    Break("kernels/rows.py", "best[a] = right[a]", "best[a] = asked[a]", "test_expected.py", "one_call"),
     Break("solvers/sweep_state.py", "kept[moves.argmax()] = True", "pass", "test_sweeps.py", "stays"),
     Break(
         "solvers/sweep_state.py",

@@ -243,17 +243,18 @@ def test_inner_products_of_terms_are_those_after_the_move():
         np.testing.assert_allclose(problem.along_terms().hessian(), terms @ terms.T, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("width", [5, 16, 19])  # below a register, whole ones, and some more
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 40])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, dtype, monkeypatch):
+def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, width, dtype, monkeypatch):
     monkeypatch.setattr(tall, "ROWS", 8)
     rng = np.random.default_rng(n_rows)
-    A, B, C = (rng.standard_normal(shape).astype(dtype) for shape in ((n_rows, 5), (n_rows, 3), (5, 4)))
+    A, B, C = (rng.standard_normal(shape).astype(dtype) for shape in ((n_rows, width), (n_rows, 3), (width, 4)))
     close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
     np.testing.assert_allclose(tall.times(A, C), A @ C, **close)
     np.testing.assert_allclose(tall.inner(A, B), A.T @ B, **close)
-    scale, factors = rng.standard_normal(n_rows).astype(dtype), rng.standard_normal(5).astype(dtype)
-    terms = (1, A), (factors, 2 * A), (-3, A + 1)
+    scale, factors = rng.standard_normal(n_rows).astype(dtype), rng.standard_normal(width).astype(dtype)
+    terms = (1, A), (factors, np.asfortranarray(2 * A)), (-3, A + 1)
     for n_terms in (1, 2, 3):
         found, squares = tall.blended(*terms[:n_terms], scale=scale)
         wanted = scale[:, None] * sum(by * block for by, block in terms[:n_terms])
@@ -267,5 +268,5 @@ def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, dtype, monk
         assert tall.inner(A, B, each).tobytes() == tall.inner(A, B).tobytes()
         for threaded, plain in zip(tall.blended(*terms, each=each), tall.blended(*terms), strict=True):
             assert threaded.tobytes() == plain.tobytes()
-        assert tall.times(A, C[:, 0], each).shape == (n_rows,) and tall.inner(A, B[:, 0], each).shape == (5,)
+        assert tall.times(A, C[:, 0], each).shape == (n_rows,) and tall.inner(A, B[:, 0], each).shape == (width,)
         engine.close()

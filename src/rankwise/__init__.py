@@ -33,10 +33,10 @@ _HOMES = {
     "solve": "solvers",
     "write_shards": "observations",
 }
-_MODULES = ("dask", "datasets", "losses", "plots", "selection", "solvers", "spectral")
+_MODULES = ("dask", "datasets", "losses", "objectives", "plots", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
-    from . import dask, datasets, losses, plots, selection, solvers, spectral
+    from . import dask, datasets, losses, objectives, plots, selection, solvers, spectral
     from ._errors import (
         CheckpointError,
         ClusterError,
@@ -102,6 +102,7 @@ __all__ = [
     "load",
     "loss",
     "losses",
+    "objectives",
     "plots",
     "selection",
     "solve",
