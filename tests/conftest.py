@@ -1,16 +1,26 @@
-"""One BLAS thread for the reference computations: small matrices gain nothing from two, and busy machines lose much."""
+"""What all tests share: how many threads work, and which tests are slow."""
 
 import numpy as np
 import pytest
 from helpers import RARE
 from threadpoolctl import threadpool_limits
 
+from rankwise.engines import threads
 from rankwise.losses import Loss
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_blas_thread():
+    """For the reference computations: small matrices gain nothing from two, and busy machines lose much."""
     with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def any_work_is_worth_all_threads():
+    """Threads are to meet in tests, where data is so small that one would do it all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "WORTH", 1e-12)
         yield
 
 

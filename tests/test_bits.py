@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from functools import cache
 from itertools import product
 from multiprocessing import get_context
@@ -18,7 +19,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from rankwise import Observations, Problem, Ridged, SettingError, solve
-from rankwise.engines import Answers, Threads, usable_cores
+from rankwise.engines import Answers, Threads, threads, usable_cores
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, get
 from rankwise.spectral import Lanczos, PowerMethod
@@ -235,6 +236,30 @@ def test_few_answers_wait_however_late_the_first_is(n_jobs):
     finally:
         engine.close()
     assert n_jobs <= while_waiting[0] + 1 <= n_jobs + 2 and len(started) == 39
+
+
+def test_little_work_is_left_to_the_caller_and_more_is_shared(monkeypatch):
+    monkeypatch.setattr(threads, "WORTH", 1e-3)
+    doers = set()
+    shards = [FakeShard(answer, lambda: doers.add(threading.get_ident())) for answer in TELLTALE]
+    engine = Threads(shards, n_jobs=2)
+
+    def spin():
+        end = time.thread_time() + 2e-3
+        while time.thread_time() < end:
+            pass
+
+    try:
+        for _ in range(3):
+            doers.clear()
+            assert engine.concatenate("verb").tolist() == TELLTALE
+        assert doers == {threading.get_ident()}
+        shards[0].before = spin
+        assert engine.concatenate("verb").tolist() == TELLTALE
+        engine.shards = late_first_shard(TELLTALE)  # that one thread alone would never get through
+        assert engine.concatenate("verb").tolist() == TELLTALE
+    finally:
+        engine.close()
 
 
 def test_closing_ends_the_threads_and_a_later_verb_starts_them_again():

@@ -1,7 +1,9 @@
 """The default engine: shards in memory or on disk, verbs run on a pool of threads, answers joined in shard order."""
 
 import itertools
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +18,7 @@ from .shard import Shard
 from .team import Team
 
 Join = Callable[[int, Any], None]
+WORTH = 1.5e-4  # seconds of work for each thread of a round: less is done by others before one more is awake
 
 
 def usable_cores(n_jobs: int | None = None) -> int:
@@ -34,7 +37,7 @@ class Threads(Engine):
 
     Workers take shards in order; whoever completes the next one in order joins it, so sums fold in one order, see
     `Fold`, with at most ``n_jobs + 2`` answers waiting and one partial sum per doubling of the shards. The pool starts
-    with the first verb and ends with `close`.
+    with the first verb and ends with `close`. A verb that took its last round little time is left to fewer workers.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Threads(Engine):
         self.n_jobs = min(usable_cores(n_jobs), len(shards))
         self.team = Team(self.n_jobs)
         self.rounds = 0
+        self.busy: dict[str, float] = {}  # seconds that a verb's last round took the processors
         self.buffers = Buffers()
         for shard in shards:
             shard.buffers = self.buffers
@@ -56,20 +60,19 @@ class Threads(Engine):
         return answers
 
     def close(self) -> None:
-        """End the threads and drop the buffers; a later verb starts them again."""
+        """End the threads, drop the buffers and forget how long verbs took; a later verb starts them again."""
         self.buffers.clear()
+        self.busy.clear()
         self.team.close()
 
     def _each(self, verb: str, args: tuple[Any, ...], join: Join) -> None:
         self.rounds += 1
-        if self.n_jobs == 1:
-            for index, shard in enumerate(self.shards):
-                join(index, shard.answer(verb, args))
-            return
         round_ = _Round(self.shards, verb, args, join, lookahead=self.n_jobs + 2)
-        self.team.together(round_.work, self.n_jobs)
+        worth = self.busy.get(verb, math.inf) / WORTH
+        self.team.together(round_.work, max(1, int(min(self.n_jobs, worth))))
         if round_.error is not None:
             raise round_.error
+        self.busy[verb] = round_.busy
 
 
 class _Round:
@@ -82,9 +85,11 @@ class _Round:
         self.waiting: dict[int, Any] = {}
         self.turn = threading.Condition()
         self.error: BaseException | None = None
+        self.busy = 0.0
 
     def work(self) -> None:
         """Take the next shard, run the verb, join what is next in order; until none is left."""
+        began = time.thread_time()  # what waits for a lock is not busy
         try:
             while (index := next(self.numbers)) < len(self.shards) and self.error is None:
                 with self.turn:
@@ -94,6 +99,8 @@ class _Round:
                 with self.turn:
                     self.waiting[index] = answer
                     self._join_ready()
+            with self.turn:
+                self.busy += time.thread_time() - began
         except BaseException as error:
             with self.turn:
                 self.error = self.error or error
