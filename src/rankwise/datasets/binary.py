@@ -84,7 +84,8 @@ def _parquet(where: str) -> Iterator[None]:
 
 def _complete(found: dict[str, Any], where: str, how: Reading) -> Array:
     """Which rows have everything that is needed."""
-    whole = ~np.any([column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) for column in found.values()], 0)
+    gaps = [column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) for column in found.values()]
+    whole: Array = ~np.any(gaps, 0)
     for role in how.roles[2:]:
         try:
             numbers = found[role].to_numpy(zero_copy_only=False).astype(float)

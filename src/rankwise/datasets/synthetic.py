@@ -293,7 +293,8 @@ def _drawn_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generato
 def _draw(popular: Array, n: int, rng: Generator) -> Array:
     """`n` numbers, each with a chance in proportion to its popularity."""
     edges = np.cumsum(popular)
-    return np.searchsorted(edges, rng.random(n) * edges[-1], side="right").clip(max=popular.size - 1)
+    found: Array = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
+    return found.clip(max=popular.size - 1)
 
 
 def _check(n_rows: int, n_cols: int, rank: int, density: float, skew: float) -> None:

@@ -40,7 +40,7 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     Both ways of getting widths are calibrated on all held-out entries and compared there by their interval score, a
     choice between two that moves a coverage by far less than the entries' number does.
     """
-    model = estimator.model_
+    model: LowRankModel = estimator.model_
     refuse_signs(model.loss, model.link)
     check_coverage(coverage)
     if by not in WAYS:

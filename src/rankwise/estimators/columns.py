@@ -170,7 +170,7 @@ class Classes(Column):
 
     def values(self, x: Array) -> Array:
         """Numbers of the likeliest categories."""
-        linked = x + np.array(self.shifts)
+        linked: Array = x + np.array(self.shifts)
         return (linked[:, 0] > 0).astype(np.int64) if len(self.names) == 2 else linked.argmax(axis=1)
 
 
@@ -178,4 +178,4 @@ def _least(loss: Loss, targets: Array) -> Array | float:
     """The least that the loss can be at these targets."""
     if not isinstance(loss, Poisson):
         return 0.0
-    return targets - targets * np.log(np.maximum(targets, 1e-300))
+    return np.asarray(targets - targets * np.log(np.maximum(targets, 1e-300)))

@@ -226,7 +226,7 @@ class SignedLinkPredictor(ClassifierMixin, Pairs):
 def _values(y: Any) -> NDArray[np.float64]:
     if y is None:
         raise DataError("PairRegressor requires y to be passed, but the target y is None.")
-    found = column_or_1d(np.asarray(y), warn=True)
+    found: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
     if found.dtype.kind == "c":
         raise DataError("Complex data not supported: the values must be real numbers.")
     try:

@@ -10,6 +10,7 @@ and the caller must look whether it went too far.
 """
 
 import math
+from typing import Any
 
 from numba.extending import overload
 
@@ -94,6 +95,6 @@ def _expected_at(p, m, s, o):
     return PARABOLAS.get(p.instance_class, two_point_expected)
 
 
-def majorised(p):
+def majorised(p: Any) -> bool:
     """Whether the parabola lies above the expected loss everywhere."""
     return type(p) in PARABOLAS and type(p) not in UNSURE

@@ -5,21 +5,25 @@ fixed. Every operation is a plain function of NumPy arrays, which is its meaning
 instructions that compiled code gets instead; on a machine without eight lanes LLVM splits them.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import lower_builtin, models, register_model, type_callable
+from numpy.typing import NDArray
 
 LANES = 8
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
-def padded(n):
+def padded(n: int) -> int:
     """The next multiple of eight."""
     return -(-n // LANES) * LANES
 
 
-def pad_columns(block, dtype):
+def pad_columns(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """A matrix in rows, with columns of zeros up to a multiple of eight; itself if it is so already."""
     n = block.shape[1]
     if n % LANES == 0:
@@ -32,7 +36,7 @@ def pad_columns(block, dtype):
 class Lanes(types.Type):
     """Eight floats, or eight doubles."""
 
-    def __init__(self, dtype):
+    def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
         super().__init__(name=f"Lanes({dtype})")
 
@@ -112,7 +116,7 @@ def total(lanes):
     return pairs[0] + pairs[1]
 
 
-def compiled(function, answer, *kinds):
+def compiled(function: Callable[..., Any], answer: Callable[..., Any], *kinds: Any) -> Any:
     """Let compiled code have what the decorated function builds instead of `function`, of this type."""
     type_callable(function)(lambda context: answer)
     return lower_builtin(function, *kinds)

@@ -4,6 +4,7 @@ The loss looks both up, so that loops, shards, transposes and solvers know of on
 the column's own best constant, and the column's loss is multiplied by its own weight.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba import njit, uint64
@@ -30,7 +31,7 @@ class MixedFormula(NamedTuple):
     thresholds: Any
 
 
-def look_up(verb):
+def look_up(verb: Callable[..., Any]) -> Any:
     """Apply `verb`, one of value_at, slope_at and curvature_at, to the loss of the code's column."""
 
     @_njit

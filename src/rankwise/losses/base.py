@@ -77,7 +77,7 @@ class Loss:
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that this loss takes."""
-        return np.isfinite(targets)
+        return np.asarray(np.isfinite(targets))
 
     def log_normaliser(self, scale: float) -> float:
         """Log of the integral of ``exp(-scale * loss)`` over the target; zero if the loss is no density of it."""
@@ -110,15 +110,18 @@ class Loss:
 
     def value(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Loss at predictions `x` and targets `o`, entry by entry."""
-        return self._at(x, o)[0]
+        found: NDArray[np.float64] = self._at(x, o)[0]
+        return found
 
     def slope(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Derivative in x (a subgradient at a kink), entry by entry."""
-        return self._at(x, o)[1]
+        found: NDArray[np.float64] = self._at(x, o)[1]
+        return found
 
     def curvature(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Second derivative in x where it exists, entry by entry."""
-        return self._at(x, o)[2]
+        found: NDArray[np.float64] = self._at(x, o)[2]
+        return found
 
 
 class SignLoss(Loss):
@@ -129,4 +132,4 @@ class SignLoss(Loss):
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that are -1 or +1."""
-        return (targets == -1) | (targets == 1)
+        return np.asarray((targets == -1) | (targets == 1))

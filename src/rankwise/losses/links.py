@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 def response(link: str, x: NDArray[Any]) -> NDArray[Any]:
     """Prediction on the targets' scale: itself, a probability of +1, or an expected count."""
     if link == "logit":
-        return 0.5 * (1.0 + np.tanh(0.5 * x))
-    if link == "log":
+        x = 0.5 * (1.0 + np.tanh(0.5 * x))
+    elif link == "log":
         with np.errstate(over="ignore"):
-            return np.minimum(np.exp(x), np.finfo(x.dtype).max)
+            x = np.minimum(np.exp(x), np.finfo(x.dtype).max)
     return x
 
 

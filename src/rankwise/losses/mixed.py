@@ -110,7 +110,7 @@ class Mixed(Loss):
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that are codes."""
-        return (targets >= 0) & (targets < self.values.size) & (targets == np.floor(targets))
+        return np.asarray((targets >= 0) & (targets < self.values.size) & (targets == np.floor(targets)))
 
     def __repr__(self) -> str:
         """How many columns of which kind."""

@@ -56,7 +56,7 @@ class _Levels(Loss):
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that are levels."""
-        return (targets >= 0) & (targets < self.levels) & (targets == np.floor(targets))
+        return np.asarray((targets >= 0) & (targets < self.levels) & (targets == np.floor(targets)))
 
     def median(self, x: ArrayLike) -> NDArray[np.int64]:
         """Level of each prediction: how many thresholds lie below it."""

@@ -167,4 +167,4 @@ class Poisson(Loss):
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
         """Mask of the targets that are finite and not negative."""
-        return (targets >= 0) & np.isfinite(targets)
+        return np.asarray((targets >= 0) & np.isfinite(targets))

@@ -42,12 +42,12 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
     if how == "median":
         return _median(model, targets, x, rows, cols)
     if how == "mean":
-        return np.clip(response(model.link, x + 0.5 * variances * (model.link == "log")), targets.low, targets.high)
+        return response(model.link, x + 0.5 * variances * (model.link == "log")).clip(targets.low, targets.high)
     if how == "class":
         return _likeliest(model, x, variances, rows, cols)
-    found = np.clip(response(model.link, x), targets.low, targets.high)
+    found = response(model.link, x).clip(targets.low, targets.high)
     if how == "round" and targets.step and not targets.grid.size:
-        return np.rint(found)
+        return np.asarray(np.rint(found))
     return found if how == "clip" else _nearest(_grid(targets, how), found)
 
 
@@ -76,9 +76,9 @@ def _median(model: Any, targets: Targets, x: Array, rows: Array, cols: Array) ->
     """Between the thresholds; of a Poisson distribution for counts; the prediction itself, clipped, without a grid."""
     if model.link == "log":
         rates = np.minimum(response("log", x), 1e9)
-        return np.clip(np.ceil(np.maximum(pdtrik(0.5, rates), 0.0)), targets.low, targets.high)
+        return np.asarray(np.clip(np.ceil(np.maximum(pdtrik(0.5, rates), 0.0)), targets.low, targets.high))
     if not targets.grid.size:
-        return np.clip(x, targets.low, targets.high)
+        return x.clip(targets.low, targets.high)
     place = np.zeros(x.size, np.int64)
     for thresholds in targets.thresholds_at(rows, cols):
         place += x > thresholds

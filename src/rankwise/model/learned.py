@@ -71,7 +71,7 @@ class Learned:
     @property
     def rank(self) -> int:
         """Number of factors."""
-        return self.rows.means.shape[1] - int(self.rows.offset)
+        return int(self.rows.means.shape[1] - self.rows.offset)
 
     def transposed(self) -> "Learned":
         """The same with rows and columns exchanged."""

@@ -60,7 +60,7 @@ class Side:
     @property
     def rank(self) -> int:
         """Number of factors."""
-        return self.means.shape[1] - int(self.offset)
+        return int(self.means.shape[1] - self.offset)
 
     @property
     def factors(self) -> Array:

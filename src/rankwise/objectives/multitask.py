@@ -116,7 +116,7 @@ class MultitaskRegression:
         return np.concatenate([(A @ left) * right[t] for t, A in enumerate(self.designs)])
 
     def _residual(self) -> Array:
-        return self._images @ self.point.theta - self.responses
+        return np.asarray(self._images @ self.point.theta - self.responses)
 
 
 class LeastSquares:
@@ -141,7 +141,7 @@ class LeastSquares:
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
         """Minimiser over the second coefficient, the first being one."""
         _, gradient = self(np.array([1.0, 0.0]))
-        return max(0.0, -(gradient[1] + tilt) / (self.hessian()[1, 1] + curvature))
+        return max(0.0, float(-(gradient[1] + tilt) / (self.hessian()[1, 1] + curvature)))
 
 
 class DenseGradient(LinearOperator):

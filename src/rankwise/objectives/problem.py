@@ -320,7 +320,7 @@ class Plane:
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
         """Hessian times `direction`."""
-        return self._hessian_at(c) @ np.asarray(direction)
+        return np.asarray(self._hessian_at(c) @ direction)
 
     def hessian(self) -> NDArray[np.float64]:
         """The Hessian of a quadratic f."""
@@ -365,7 +365,7 @@ class Terms:
 
 def _as_dtype(dtype: Any) -> np.dtype[Any]:
     try:
-        found = np.dtype(dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
         found = np.dtype(object)
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):

@@ -129,11 +129,11 @@ class RidgedRestriction:
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
         """Hessian times `direction`."""
-        return self.restriction.curve(c, direction) + self.quadratic @ direction
+        return np.asarray(self.restriction.curve(c, direction) + self.quadratic @ direction)
 
     def hessian(self) -> NDArray[np.float64]:
         """The Hessian of a quadratic f."""
-        return self.restriction.hessian() + self.quadratic
+        return np.asarray(self.restriction.hessian() + self.quadratic)
 
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
         """Minimiser over the second coefficient, the first being one."""

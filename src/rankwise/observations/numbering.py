@@ -42,7 +42,8 @@ class Numbering:
             order = np.argsort(merged, kind="stable")
             self.names, self.codes = merged[order], np.concatenate((self.codes, fresh))[order]
             at = np.searchsorted(self.names, names)
-        return self.codes[at][places]
+        found: NDArray[np.uint32] = self.codes[at][places]
+        return found
 
     def finish(self, as_names: Callable[[Array], Array] | None = None) -> tuple[Array, NDArray[np.uint32]]:
         """The labels in sorted order, and the number of each code.

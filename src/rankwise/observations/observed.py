@@ -214,7 +214,8 @@ class Observations:
         if given:
             raise SettingError(f"{given[0]} names a column of a data frame, but a {type(data).__name__} was given.")
         if isinstance(data, cls) or hasattr(data, "engine"):  # entries on disk or in a cluster stay there
-            return data
+            found: Observations = data
+            return found
         if sp.issparse(data):
             return cls.from_sparse(data)
         if isinstance(data, list | tuple) or hasattr(data, "__array__"):

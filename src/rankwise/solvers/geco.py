@@ -87,7 +87,7 @@ class Core:
 
     def start(self, weight: float) -> Array:
         """The core of X plus ``weight u v.T``, raveled."""
-        return (self._left * np.append(self.theta, weight) @ self._right.T).ravel()
+        return np.ravel(self._left * np.append(self.theta, weight) @ self._right.T)
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
         """Value and gradient."""

@@ -42,7 +42,7 @@ class State:
 
     def residual(self) -> Array:
         """Targets less predictions."""
-        return self.targets - np.einsum("kr,kr->k", self.U[self.rows], self.V[self.cols])
+        return np.asarray(self.targets - np.einsum("kr,kr->k", self.U[self.rows], self.V[self.cols]))
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def wiberg_jacobian(state: State) -> Any:
 def _as_large(U: Array, old: Array) -> Array:
     """`U` with each column's largest entry as it was, so that the trust region keeps its sense; V makes up for it."""
     now, before = (np.abs(side).max(axis=0) for side in (U, old))
-    return U * np.divide(before, now, out=np.ones_like(now), where=(now > 0) & (before > 0))
+    return np.asarray(U * np.divide(before, now, out=np.ones_like(now), where=(now > 0) & (before > 0)))
 
 
 def _basis(rows_of_U: Array, residual: Array, entries: Array, rank: int) -> Array:
