@@ -169,6 +169,7 @@ def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
         return labels
     if all(isinstance(label, str) for label in labels):
         return labels.astype(str)
+    kinds = " and ".join(sorted({type(label).__name__ for label in labels})[:3])
     raise ModelFileError(
-        f"The {name} mix types, so they cannot be saved; make them all text or leave them out (labels=False)."
+        f"The {name} are objects ({kinds}), so they cannot be saved; make them all text or leave them out (labels=False)."
     )

@@ -1,5 +1,6 @@
 """Names of rows and columns: checked, numbered, looked up."""
 
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,10 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
 
     Without labels, rows and columns are called by their numbers.
     """
-    given = np.atleast_1d(np.asarray(wanted))
+    try:
+        given = np.atleast_1d(np.asarray(wanted))
+    except ValueError:
+        raise DataError(f"The {which}s must be one-dimensional, got lists that differ in length.") from None
     if given.ndim != 1:
         raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
     if labels is None:
@@ -72,6 +76,8 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
         return np.where(known, given.astype(np.int64), -1)
     if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
         labels, given = labels.astype(object), given.astype(object)
+    if labels.dtype.kind in "mM" and given.dtype.kind == "O":
+        given = _as_times(given, labels.dtype.kind)
     order = np.argsort(labels, kind="stable")
     try:
         place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)
@@ -79,6 +85,16 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
     except TypeError:
         raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
     return np.where(unknown, -1, order[place])
+
+
+def _as_times(given: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Times of Python and pandas as NumPy's, each to its own precision; other objects, and times of a zone, stay.
+
+    NumPy's own way makes objects of the labels instead: integers of nanoseconds, and dates that equal no time.
+    """
+    wanted = date if kind == "M" else timedelta
+    plain = all(isinstance(each, wanted) and getattr(each, "tzinfo", None) is None for each in given)
+    return np.array([getattr(each, "asm8", each) for each in given], f"{kind}8") if plain else given
 
 
 def find(
