@@ -320,9 +320,12 @@ class BayesSweeps(Sweeps):
 
     def _begin(self, problem: Problem, state: State) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
+        if problem.piecewise_linear:  # then the scale is one over a usual residual, and so is a parabola's weight
+            state.bend = state.scale
+        precision = OFFSET_RIDGE * state.scale * state.bend
         for side, _ in state.sides:
-            side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
-            side.variances[:] = 1.0 / (OFFSET_RIDGE * state.scale)
+            side.precisions = np.full(side.means.shape[1], precision)
+            side.variances[:] = 1.0 / precision
 
     def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
         if not self.pattern_prior:
