@@ -416,7 +416,7 @@ def in_units(loss, unit):
     return own.get(type(loss), lambda: loss)()
 
 
-@pytest.mark.parametrize("unit", [2.0**-10, 2.0**20])
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-10, 2.0**20])
 @pytest.mark.parametrize("kind", ["both", "none"])
 @pytest.mark.parametrize(
     "loss", [Square(), Huber(0.5), Absolute(), Quantile(0.9), rarely(EpsilonInsensitive(0.1))], ids=repr
