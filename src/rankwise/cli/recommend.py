@@ -71,11 +71,10 @@ def wanted_rows(model: LowRankModel, settings: Settings) -> Any:
 
 def best(model: LowRankModel, rows: Any, settings: Settings) -> Iterator[Best]:
     """Each row's label with its best columns and their scores."""
+    n = min(settings.count, model.shape[1])  # what is beyond would be padding
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        labels, scores = model.recommend(
-            part, settings.count, exclude_seen=not settings.include_seen, rank=settings.rank
-        )
+        labels, scores = model.recommend(part, n, exclude_seen=not settings.include_seen, rank=settings.rank)
         for row, names, found in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
             yield row, [(name, score) for name, score in zip(names, found, strict=True) if score > -np.inf]
 
