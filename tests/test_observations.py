@@ -208,6 +208,13 @@ def test_from_any_says_what_it_takes(data):
         Observations.from_any(data)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_sparse_matrices_that_are_nearly_all_empty_are_refused_in_every_form(form):
+    huge = sp.coo_array(([1.0], ([0], [30_000_000])), shape=(2, 30_000_001)).asformat(form)
+    with pytest.raises(rw.DataError, match="nearly all empty"):
+        Observations.from_sparse(huge)
+
+
 # Repeated pairs.
 
 
