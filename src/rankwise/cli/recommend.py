@@ -94,7 +94,10 @@ def _plain(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
 def _show(found: Iterator[Best]) -> None:
     out = console()
     for row, columns in found:
-        lines = [(str(k), str(name), f"{score:.3f}") for k, (name, score) in enumerate(columns, 1)]
+        small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show little of it
+        lines = [
+            (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}") for k, (name, score) in enumerate(columns, 1)
+        ]
         table(out, f"Row {row}", (">place", "column", ">score"), lines)
         if not columns:
             out.print("  No column is left: this row has seen all of them.")
