@@ -269,7 +269,7 @@ def test_rows_without_any_entry_keep_their_labels(tmp_path):
     assert load(tmp_path / "m").recommend(["x", "y"], 6)[0].tolist() == found.recommend(["x", "y"], 6)[0].tolist()
     turned = new.set_index("who").rename(index={"x": "r1", "y": "r2"})
     assert model.fold_in(turned, axis="columns").col_labels.tolist() == ["fox"]
-    with pytest.raises(DataError, match="1 column labels are unknown .*'gnu'"):
+    with pytest.raises(DataError, match=r"1 column labels are unknown .*'gnu'"):
         model.fold_in(new.rename(columns={"fox": "gnu"}), row="who")
     with pytest.raises(DataError, match="row label 'x' is given more than once"):
         model.fold_in(new.assign(who="x"), row="who")
@@ -369,9 +369,7 @@ def test_factors_of_rows_feed_a_pipeline():
 
 def test_factors_of_a_wide_frame_after_a_fit_to_a_long_one_go_by_label():
     seen = labelled()
-    long = pd.DataFrame(
-        {"who": seen.row_labels[seen.rows], "what": seen.col_labels[seen.cols], "stars": seen.targets}
-    )
+    long = pd.DataFrame({"who": seen.row_labels[seen.rows], "what": seen.col_labels[seen.cols], "stars": seen.targets})
     estimator = MatrixCompletion("square", 2).fit(long, row="who", col="what", value="stars")
     wide = long.pivot(index="who", columns="what", values="stars")
     found = estimator.transform(wide)

@@ -96,7 +96,8 @@ def _show(found: Iterator[Best]) -> None:
     for row, columns in found:
         small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show little of it
         lines = [
-            (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}") for k, (name, score) in enumerate(columns, 1)
+            (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}")
+            for k, (name, score) in enumerate(columns, 1)
         ]
         table(out, f"Row {row}", (">place", "column", ">score"), lines)
         if not columns:

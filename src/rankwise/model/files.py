@@ -178,5 +178,6 @@ def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
         return labels.astype(str)
     kinds = " and ".join(sorted({type(label).__name__ for label in labels})[:3])
     raise ModelFileError(
-        f"The {name} are objects ({kinds}), so they cannot be saved; make them all text or leave them out (labels=False)."
+        f"The {name} are objects ({kinds}), so they cannot be saved; "
+        "make them all text or leave them out (labels=False)."
     )
