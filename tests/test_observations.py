@@ -439,6 +439,12 @@ def test_labels_that_cannot_be_sorted_are_refused_in_one_sentence():
     refuses(lambda: Observations.from_labels(["a", None], ["x", "y"], [1.0, 2.0]), "row labels")
 
 
+@pytest.mark.parametrize("mixed", [[1, "1"], ("a", 1), ["a", np.nan], [b"a", 1]], ids=repr)
+def test_lists_of_labels_are_not_made_text_behind_your_back(mixed):
+    refuses(lambda: Observations.from_labels(mixed, ["x", "y"], [1.0, 2.0]), "row labels mix types")
+    refuses(lambda: Observations.from_coo([0], [0], [1.0], (2, 2), labels=(None, mixed)), "column labels mix types")
+
+
 def test_targets_outside_the_domain_are_refused_at_the_front_door():
     with pytest.raises(rw.DataError, match=r"Logistic needs targets that are -1 or \+1; 2 of 4 .* Map 0/1 data"):
         rw.MatrixCompletion(loss="logistic").fit(np.eye(2))
