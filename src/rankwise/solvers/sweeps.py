@@ -320,8 +320,10 @@ class BayesSweeps(Sweeps):
 
     def _begin(self, problem: Problem, state: State) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
-        if problem.piecewise_linear:  # then the scale is one over a usual residual, and so is a parabola's weight
-            state.bend = state.scale
+        if (
+            problem.piecewise_linear and problem.loss.log_normaliser(0.5) != 0
+        ):  # targets have a unit, and weights its inverse
+            state.bend = 1.0 / (problem.observations.target_facts().spread or 1.0)
         precision = OFFSET_RIDGE * state.scale * state.bend
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], precision)
