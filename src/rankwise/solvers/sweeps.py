@@ -320,9 +320,8 @@ class BayesSweeps(Sweeps):
 
     def _begin(self, problem: Problem, state: State) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
-        if (
-            problem.piecewise_linear and problem.loss.log_normaliser(0.5) != 0
-        ):  # targets have a unit, and weights its inverse
+        has_unit = problem.loss.log_normaliser(0.5) != 0  # a density of its target, which signs and levels have not
+        if problem.piecewise_linear and has_unit:
             state.bend = 1.0 / (problem.observations.target_facts().spread or 1.0)
         precision = OFFSET_RIDGE * state.scale * state.bend
         for side, _ in state.sides:
