@@ -23,7 +23,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 import rankwise
 from rankwise import losses, selection, solvers
 from rankwise.cli import files, main, options, progress
-from rankwise.cli.words import in_options, plural
+from rankwise.cli.words import decimals, in_options, plural
 from rankwise.datasets import read_file
 from rankwise.estimators import completion
 from rankwise.model import DECODINGS, Offsets, low_rank, save
@@ -337,7 +337,25 @@ def test_recommend_for_all_writes_a_line_per_place(model, tmp_path):
     n_unseen = known.shape[0] * known.shape[1] - known.seen.indices.size
     assert len(lines) == n_unseen and lines[0]["place"] == "1"  # all columns but the seen ones, 30 being more than all
     assert {line["row"] for line in lines} == set(known.row_labels.tolist())
-    assert run("recommend", model, "--all", "-n", 30).stdout == (tmp_path / "r.csv").read_text()
+    for n in (30, 10**12):  # the second is more than any memory holds
+        assert run("recommend", model, "--all", "-n", n).stdout == (tmp_path / "r.csv").read_text()
+
+
+def test_scores_of_values_in_any_unit_show_three_digits_or_more(folder, tmp_path):
+    seen = read_file(folder / "ratings.csv")
+    small = rankwise.Observations.from_labels(
+        seen.row_labels[seen.rows], seen.col_labels[seen.cols], 1e-7 * seen.targets.astype(float)
+    )
+    write(tmp_path / "small.csv", small)
+    target = tmp_path / "m"
+    fitted = run("fit", tmp_path / "small.csv", "-o", target, "--held-out", 0.2, *PURSUIT).stdout
+    scored = run("evaluate", target, tmp_path / "small.csv").stdout
+    best = run("recommend", target, "person 04", "-n", 3).stdout
+    for shown in (fitted, scored, best, run("info", target).stdout):
+        assert "e-0" in shown and "0.000 " not in shown and "0.0000" not in shown
+    assert [decimals(x) for x in (0.0, 0.8673, -12.34567, 0.00961, 3e12)] == [
+        *("0.0000", "0.8673", "-12.3457", "0.00961", "3e+12")
+    ]
 
 
 def test_evaluate_gives_numpys_numbers_and_says_what_it_left_out(model, folder, tmp_path):

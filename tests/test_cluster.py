@@ -215,6 +215,12 @@ def test_a_client_is_needed():
         client_of("tcp://localhost:8786")
 
 
+def test_a_closed_client_is_refused(client, monkeypatch):
+    monkeypatch.setattr(client, "status", "closed")
+    with pytest.raises(SettingError, match="The Dask client is closed"):
+        client_of(client)
+
+
 def test_a_typo_is_refused(client):
     with pytest.raises(TypeError, match="ranks"):
         rankwise.dask.MatrixCompletion(client=client, ranks=3)

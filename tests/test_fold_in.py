@@ -243,6 +243,38 @@ def test_columns_are_matched_by_label():
     assert model.fold_in(turned, axis="columns").predict_entries(["r2"], ["new"]).shape == (1,)
 
 
+EMPTY = {
+    "list": [[np.nan] * 6] * 2,
+    "masked": np.ma.masked_all((2, 6)),
+    "objects": np.full((2, 6), None),
+    "sparse": sp.csr_array((2, 6)),
+    "wide frame": pd.DataFrame(np.full((2, 6), np.nan), columns=["ant", "bee", "cat", "dog", "eel", "fox"]),
+    "some columns": pd.DataFrame({"fox": [None, None], "bee": [np.nan, np.nan]}, dtype=float),
+}
+
+
+@pytest.mark.parametrize("new", EMPTY.values(), ids=EMPTY)
+def test_rows_without_any_entry_are_the_same_in_every_form(new):
+    model = MatrixCompletion("square", 2).fit(labelled()).model_
+    wanted = model.fold_in(np.full((2, 6), np.nan)).to_dense()
+    np.testing.assert_array_equal(model.fold_in(new).to_dense(), wanted)
+
+
+def test_rows_without_any_entry_keep_their_labels(tmp_path):
+    model = MatrixCompletion("square", 2).fit(labelled()).model_
+    new = pd.DataFrame({"who": ["x", "y"], "fox": [np.nan, np.nan]})
+    for found in (model.fold_in(new.set_index("who")), model.fold_in(new, row="who")):
+        assert found.recommend("y", 2)[0].size == 2 and found.row_labels.tolist() == ["x", "y"]
+    save(found, tmp_path / "m")
+    assert load(tmp_path / "m").recommend(["x", "y"], 6)[0].tolist() == found.recommend(["x", "y"], 6)[0].tolist()
+    turned = new.set_index("who").rename(index={"x": "r1", "y": "r2"})
+    assert model.fold_in(turned, axis="columns").col_labels.tolist() == ["fox"]
+    with pytest.raises(DataError, match=r"1 column labels are unknown .*'gnu'"):
+        model.fold_in(new.rename(columns={"fox": "gnu"}), row="who")
+    with pytest.raises(DataError, match="row label 'x' is given more than once"):
+        model.fold_in(new.assign(who="x"), row="who")
+
+
 def bad_inputs():
     nan = np.full((2, 6), np.nan)
     infinite = nan.copy()
@@ -333,6 +365,16 @@ def test_factors_of_rows_feed_a_pipeline():
     assert estimator.transform(X).shape == (200, estimator.model_.rank)
     assert len(estimator.get_feature_names_out()) == estimator.model_.rank
     np.testing.assert_array_equal(estimator.transform(sp.csr_array((2, 40))), np.zeros((2, estimator.model_.rank)))
+
+
+def test_factors_of_a_wide_frame_after_a_fit_to_a_long_one_go_by_label():
+    seen = labelled()
+    long = pd.DataFrame({"who": seen.row_labels[seen.rows], "what": seen.col_labels[seen.cols], "stars": seen.targets})
+    estimator = MatrixCompletion("square", 2).fit(long, row="who", col="what", value="stars")
+    wide = long.pivot(index="who", columns="what", values="stars")
+    found = estimator.transform(wide)
+    np.testing.assert_array_equal(found, estimator.transform(wide[wide.columns[::-1]]))  # and no warning
+    np.testing.assert_array_equal(found, estimator.fold_in(seen).row_factors())
 
 
 def test_a_long_data_frame_is_folded_in_by_the_names_of_its_columns():

@@ -3,7 +3,7 @@
 import decimal
 import subprocess
 import sys
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import DataError, MatrixCompletion, Observations, SettingError
+from rankwise.observations.labels import lookup
 from rankwise.observations.pairs import as_pairs
 
 MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": lambda d: pl.DataFrame(d).lazy(), "pyarrow": pa.table}
@@ -106,6 +107,24 @@ def test_labels_come_back_as_they_came_in(labels, make):
     assert best.dtype.kind == labels.dtype.kind and set(best.tolist()) == set(labels.astype(best.dtype).tolist())
     both = fitted.predict_entries(labels, labels)
     assert np.array_equal(both[::-1], fitted.predict_entries(labels[::-1], labels[::-1]))
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+@pytest.mark.parametrize("as_one", [pd.Timestamp, np.datetime64, datetime.fromisoformat, date.fromisoformat])
+def test_a_time_is_the_same_label_in_every_package_and_unit(unit, as_one):
+    days = np.array(["2020-01-02", "2020-01-01", "2020-01-03"], f"M8[{unit}]")
+    found = lookup([as_one("2020-01-01"), as_one("2020-01-03"), as_one("2020-01-04")], days, 3, "row")
+    assert found.tolist() == [1, 2, -1]
+    assert lookup(as_one("2020-01-02"), days, 3, "row").tolist() == [0]
+
+
+def test_times_within_a_day_and_a_microsecond_are_told_apart():
+    midnight = np.array(["2020-01-01"], "M8[D]")
+    assert lookup([datetime(2020, 1, 1, 12), datetime(2020, 1, 1)], midnight, 1, "row").tolist() == [-1, 0]
+    late = pd.Timestamp("2020-01-01") + pd.Timedelta(1, "ns")
+    assert lookup([late, pd.Timestamp("2020-01-01")], midnight.astype("M8[ns]"), 1, "row").tolist() == [-1, 0]
+    hours = np.array([1, 2], "m8[h]").astype("m8[ns]")
+    assert lookup([pd.Timedelta("2h"), timedelta(hours=1), timedelta(hours=3)], hours, 2, "row").tolist() == [1, 0, -1]
 
 
 def test_times_with_a_zone_are_labels_too():
@@ -203,6 +222,7 @@ BAD = {
     "text values": (GOOD | {"rating": ["1", "2", "3"]}, NAMES, "'rating' must hold real numbers.*'1'"),
     "times as values": (GOOD | {"rating": [datetime(2020, 1, 1)] * 3}, NAMES, "'rating' must hold real numbers"),
     "missing label": (GOOD | {"user": ["a", None, None]}, NAMES, "2 of 3 lines have no label in column 'user'.*line 1"),
+    "lists as labels": (GOOD | {"user": [[1], [2], [1]]}, NAMES, "row labels are of a type that cannot be numbered"),
     "missing value": (GOOD | {"rating": [1.0, None, 3.0]}, NAMES, "1 of 3 values are not finite.*entry 1"),
     "long taken for wide": (GOOD, {}, "'user' must hold real numbers.*row=, col= and value="),
     "numbers taken for wide": (
@@ -218,6 +238,12 @@ def test_bad_frames_are_refused_in_one_sentence(make, columns, names, sentence):
     with pytest.raises(rw.RankwiseError, match=sentence) as caught:
         MatrixCompletion().fit(make(columns), **names)
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+def test_labels_with_parts_of_their_own_are_refused():
+    frame = pl.DataFrame(GOOD | {"user": [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 1, "b": 1}]})
+    with pytest.raises(DataError, match=r"row labels are of a type that cannot be numbered \(Struct"):
+        Observations.from_frame(frame, **NAMES)
 
 
 @pytest.mark.parametrize(

@@ -284,6 +284,12 @@ WRONG = {
     "unknown column": ({"a": [1.0, 2.0]}, {"b": "huber"}, rw.SettingError, "names 'b', which the table does not have"),
     "too many kinds": ({"a": [1.0, 2.0]}, ["huber"] * 2, rw.SettingError, "has 2 kinds, but the table has 1 columns"),
     "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "must be a kind, a list of kinds or a dict"),
+    "names that mix types": (
+        {"a": [1.0, 2.0], 1: [1.0, 2.0]},
+        "auto",
+        rw.DataError,
+        "all input features have string names",
+    ),
     "lists": ({"a": [[1], [2]]}, "auto", rw.DataError, r"holds things that cannot be compared \(first: \[1\]\)"),
     "all missing": ({"a": [np.nan, np.nan]}, "auto", rw.DataError, "No cell of the table has a value"),
     "nothing": ({"a": []}, "auto", rw.DataError, r"0 sample\(s\)"),

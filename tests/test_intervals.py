@@ -329,6 +329,16 @@ def refused(match, error=rw.SettingError):
     return pytest.raises(error, match=match)
 
 
+def test_rows_without_any_entry_have_intervals_beside_rows_with_one():
+    rng = np.random.default_rng(8)
+    rows, cols = np.arange(40), rng.integers(0, 4, 40)
+    train = Observations.from_coo(rows, cols, rng.normal(size=40) * rng.exponential(size=40), (50, 4))
+    held_out = Observations.from_coo(rows[:20], (cols[:20] + 1) % 4, rng.normal(size=20), (50, 4))
+    found = MatrixCompletion("square", rank=1).fit(train).calibrate(held_out, by="variances")
+    ends = found.predict_interval(np.arange(50), np.zeros(50, int), coverage=0.5)
+    assert np.isfinite(ends).all()
+
+
 def test_what_has_no_interval_says_so():
     fit = MatrixCompletion(rank=1, max_iter=1)
     with refused("not fitted yet", rw.NotFittedError):

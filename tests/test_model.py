@@ -1,6 +1,7 @@
 """A model predicts at every rank of its path, by number or by label, and its file is whole, plain and safe."""
 
 import dataclasses
+import datetime
 import io
 import json
 import os
@@ -203,12 +204,13 @@ def test_a_fit_hands_its_labels_to_the_model():
         (None, [True], "^The rows of this model are numbered, so integers are needed, got bool"),
         (None, ["ann"], "^The rows of this model are numbered, so integers are needed, got <U3"),
         (None, [[0, 1]], r"^The rows must be one-dimensional, got shape \(1, 2\)"),
+        (None, [[0], [1, 2]], "^The rows must be one-dimensional, got lists that differ in length"),
         (None, [0, 1, 2], "^There are 3 rows but 1 columns; give one column for each row"),
     ],
 )
 def test_rows_that_the_model_does_not_know_are_named(labels, asked, sentence):
     model = make_model(row_labels=None if labels is None else np.asarray(labels))
-    cols = [0] * (1 if "columns;" in sentence else np.size(asked))
+    cols = [0] * (1 if "columns;" in sentence else len(asked))
     with pytest.raises(rw.DataError, match=sentence) as caught:
         model.predict_entries(asked, cols)
     assert "\n" not in str(caught.value)
@@ -323,6 +325,12 @@ def test_labels_that_need_a_pickle_are_refused_and_no_file_is_left(path):
     assert not list(path.parent.iterdir())
     save(model, path, labels=False)
     assert load(path).row_labels is None
+
+
+def test_the_type_of_labels_that_cannot_be_saved_is_named(path):
+    model = make_model(row_labels=np.array([datetime.date(2020, 1, day) for day in range(1, 7)]))
+    with pytest.raises(ModelFileError, match=r"^The row_labels are objects \(date\), so they cannot be saved"):
+        save(model, path)
 
 
 def test_labels_can_be_left_out(path):

@@ -208,6 +208,13 @@ def test_from_any_says_what_it_takes(data):
         Observations.from_any(data)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_sparse_matrices_that_are_nearly_all_empty_are_refused_in_every_form(form):
+    huge = sp.coo_array(([1.0], ([0], [30_000_000])), shape=(2, 30_000_001)).asformat(form)
+    with pytest.raises(rw.DataError, match="nearly all empty"):
+        Observations.from_sparse(huge)
+
+
 # Repeated pairs.
 
 
@@ -430,6 +437,12 @@ def test_numbers_of_any_type_that_are_outside_are_unknown(kind):
 def test_labels_that_cannot_be_sorted_are_refused_in_one_sentence():
     refuses(lambda: Observations.from_coo([0, 1], [0, 0], [1.0, 2.0], labels=(np.array(["a", 1], object), None)), "row")
     refuses(lambda: Observations.from_labels(["a", None], ["x", "y"], [1.0, 2.0]), "row labels")
+
+
+@pytest.mark.parametrize("mixed", [[1, "1"], ("a", 1), ["a", np.nan], [b"a", 1]], ids=repr)
+def test_lists_of_labels_are_not_made_text_behind_your_back(mixed):
+    refuses(lambda: Observations.from_labels(mixed, ["x", "y"], [1.0, 2.0]), "row labels mix types")
+    refuses(lambda: Observations.from_coo([0], [0], [1.0], (2, 2), labels=(None, mixed)), "column labels mix types")
 
 
 def test_targets_outside_the_domain_are_refused_at_the_front_door():

@@ -107,6 +107,31 @@ def test_the_ridges_are_tried_until_the_score_rises():
     assert ridged(seen, ridges=(8.0, 1e-3, 1e-4)).settings.tolist() == [8.0, 1e-3]
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_ridges_that_leave_no_factor_are_passed_over(seed):
+    """There the scores hardly differ, and one may be a little above the one before."""
+    rng, seen = np.random.default_rng(seed), planted(2, seed, noise=0.1)[1]
+    rows, cols = (rng.normal(size=size) for size in seen.shape)
+    targets = seen.targets + rows[seen.rows] + cols[seen.cols]
+    entries = Observations.from_coo(seen.rows, seen.cols, targets, seen.shape)
+    choice = MatrixCompletion("l1", 2, refine="factors", max_iter=5).fit(entries).path_
+    assert choice.best <= 8 and choice.scores.min() < 0.5 * choice.scores[0]
+
+
+@pytest.mark.parametrize("unit", [2.0**-10, 2.0**10])
+@pytest.mark.parametrize("loss", ["square", "huber", "l1"])
+def test_an_automatic_ridge_has_the_unit_of_the_targets(loss, unit):
+    seen = planted(2, noise=0.3, level=1.0)[1]
+    found = []
+    for c in (1.0, unit):
+        entries = Observations.from_coo(seen.rows, seen.cols, c * seen.targets, seen.shape)
+        own = Huber(c) if loss == "huber" else loss
+        fitted = MatrixCompletion(own, 2, refine="factors", dtype="float64", max_iter=5).fit(entries)
+        found.append((fitted.path_.best / (1.0 if loss == "l1" else c), fitted.reconstruct() / c))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)
+
+
 def test_a_choice_is_ready_for_a_data_frame():
     choice = chosen(planted(2)[1], longest=4)
     table = choice.to_dict()
@@ -161,7 +186,8 @@ def test_an_automatic_rank_knows_the_offsets_and_the_ridge():
 def test_an_automatic_ridge_is_refitted_on_everything(given):
     seen = planted(3, noise=1.0)[1]
     auto = squares(refine="factors", rank=4, ridge=given).fit(seen)
-    assert auto.path_.best in RIDGES and auto.path_.settings.tolist() == list(RIDGES[: len(auto.path_.settings)])
+    ridges = 2.0 ** round(np.log2(seen.targets.std())) * np.array(RIDGES)
+    assert auto.path_.best in ridges and np.array_equal(auto.path_.settings, ridges[: auto.path_.settings.size])
     assert list(RIDGES) == sorted(RIDGES, reverse=True)
     assert same(auto, squares(refine="factors", rank=4, ridge=auto.path_.best).fit(seen))
 

@@ -113,6 +113,12 @@ def test_a_single_row_gets_as_many_as_there_are_and_several_are_padded():
     assert named.recommend(0, only=["a"])[0].shape == (0,) and model.recommend(0, only=[])[0].shape == (0,)
 
 
+def test_a_single_row_may_ask_for_more_than_any_memory_holds():
+    model = make_model(np.random.default_rng(3), (3, 4), density=0.0)
+    assert model.recommend(1, 10**15)[0].size == 4
+    assert model.similar(0, 10**15)[0].size == 2
+
+
 def test_labels_name_rows_columns_and_filters():
     rng = np.random.default_rng(4)
     values = rng.normal(size=(6, 5))

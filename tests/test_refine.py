@@ -144,6 +144,18 @@ def test_solving_a_quadratic_reaches_zero_gradient(weights):
     assert np.abs(phi(c)[1]).max() <= 1e-11
 
 
+@pytest.mark.parametrize("name", ["none", "economic", "coefficients"])
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+def test_targets_in_other_units_give_the_same_pursuit_in_these_units(name, unit):
+    seen = make_observations(Square(), np.random.default_rng(7), (12, 9), density=0.6)
+    entries = seen.rows, seen.cols
+    plain, scaled = (
+        solve(Problem(Observations.from_coo(*entries, c * seen.targets), "square"), GreedyPursuit(name), rank=4).model
+        for c in (1.0, unit)
+    )
+    np.testing.assert_allclose(scaled.to_dense() / unit, plain.to_dense(), rtol=1e-4, atol=1e-5)
+
+
 def test_solving_a_singular_quadratic_stays_finite():
     objective, _, _ = objective_of(Square())
     u, v = (unit(np.random.default_rng(0), size) for size in objective.shape)

@@ -292,6 +292,7 @@ BAD_PAIRS = {
     "too few values": ([(1, 2), (1, 3)], [1.0], "2 pairs but 1 values"),
     "no label": ([("a", 2), (None, 3)], [1.0, 2.0], "row label.*NoneType; leave out"),
     "nan label": ([(1.0, 2), (np.nan, 3)], [1.0, 2.0], "row labels are NaN or infinity"),
+    "mixed labels in a list": ([("a", 1), (3, 2)], [1.0, 2.0], "row labels mix text and numbers"),
     "mixed labels": (np.array([("a", 1), (3, 2)], object), [1.0, 2.0], "row labels mix text and numbers"),
     "text values": ([(1, 2)], ["high"], "values must be real numbers"),
     "nan values": ([(1, 2), (1, 3)], [1.0, np.nan], "not finite"),

@@ -410,6 +410,27 @@ def test_the_precision_of_the_offsets_and_the_noise_are_learned():
     assert 1 / state.scale == pytest.approx(0.09, rel=0.1)
 
 
+def in_units(loss, unit):
+    """The loss for targets that are written in another unit."""
+    own = {Huber: lambda: Huber(unit * loss.delta), EpsilonInsensitive: lambda: EpsilonInsensitive(unit * loss.epsilon)}
+    return own.get(type(loss), lambda: loss)()
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-10, 2.0**20])
+@pytest.mark.parametrize("kind", ["both", "none"])
+@pytest.mark.parametrize(
+    "loss", [Square(), Huber(0.5), Absolute(), Quantile(0.9), rarely(EpsilonInsensitive(0.1))], ids=repr
+)
+def test_targets_in_other_units_give_the_same_model_in_these_units(loss, kind, unit):
+    _, seen = planted(shape=(60, 40))
+    found = []
+    for c in (1.0, unit):
+        entries = Observations.from_coo(seen.rows, seen.cols, c * seen.targets, seen.shape)
+        problem = Problem(entries, in_units(loss, c), dtype="float64")
+        found.append(solve(problem, BayesSweeps(kind), rank=3, tol=0.0).model.to_dense() / c)
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-3 * np.abs(found[0]).max())
+
+
 def test_before_it_is_learned_the_ridge_of_the_offsets_is_that_of_two_entries():
     _, seen = planted_offsets()
     problem = Problem(seen, "square", dtype="float64")

@@ -11,7 +11,7 @@ from ..model import load
 from ..selection import Score, fitting_scores
 from .files import ToldToRead, check_values, places, predicted, read, reading, refuse_unknown
 from .tables import console, table
-from .words import in_json, plural
+from .words import decimals, in_json, plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def run(settings: Settings) -> None:
 def _show(scores: list[Score], settings: Settings, n_scored: int, n_unknown: int, rank: int) -> None:
     out = console()
     title = f"{settings.model} at rank {rank} on {plural(n_scored, 'entry')} of {settings.held_out}"
-    lines = [(score.title, f"{score.value:.4f}", score.unit) for score in scores]
+    lines = [(score.title, decimals(score.value), score.unit) for score in scores]
     table(out, title, ("score", ">value", "unit"), lines)
     if n_unknown:
         done = {"skip": "left out (--unknown offset scores them)", "offset": "predicted by the offsets alone"}

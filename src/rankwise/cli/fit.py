@@ -20,7 +20,7 @@ from ..solvers.needs import need_in_memory
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of
-from .words import command_line, in_json, loss_in_words, number, plural
+from .words import command_line, decimals, in_json, loss_in_words, number, plural
 
 PACKED = (".gz", ".bz2", ".xz")
 
@@ -219,7 +219,6 @@ class Outcome:
         took = f"{plural(facts['steps'], 'step')}, {facts['seconds']:.1f} s"
         out.print(f"Objective: {number(facts['value'])} after {took}. {self.status}")
         for score in self.scores:
-            out.print(
-                f"{'Held out:' if score is self.scores[0] else '':<11}{score.title} {score.value:.4f} ({score.unit})"
-            )
+            head = "Held out:" if score is self.scores[0] else ""
+            out.print(f"{head:<11}{score.title} {decimals(score.value)} ({score.unit})")
         out.print(f"Model:     {self.target} ({size_of(self.target)})")

@@ -7,7 +7,7 @@ import click
 
 from ..model import LowRankModel, load
 from .tables import console, size_of, table
-from .words import in_json, loss_in_words, number, plural
+from .words import decimals, in_json, loss_in_words, number, plural
 
 LINES = 12  # ranks or steps that are shown
 
@@ -81,7 +81,7 @@ def _learned(facts: dict[str, Any]) -> str:
 
 
 def _held_out(held_out: dict[str, Any]) -> str:
-    scores = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in held_out["scores"].items())
+    scores = ", ".join(f"{name.replace('_', ' ')} {decimals(value)}" for name, value in held_out["scores"].items())
     return f"{scores} on {plural(held_out['n'], 'entry')}"
 
 
@@ -104,13 +104,13 @@ def _show_path(model: LowRankModel, out: Any) -> None:
     path, history = model.facts.get("path"), model.facts.get("history", {})
     if path and path["settings"]:
         lines = list(zip(*(path[name] for name in ("settings", "scores", "deviations")), strict=True))
-        shown = [(f"{setting:g}", f"{score:.5f}", f"{error:.5f}") for setting, score, error in _some(lines)]
+        shown = [(f"{setting:g}", decimals(score, 5), decimals(error, 5)) for setting, score, error in _some(lines)]
         title = f"Tried on held-out entries; {path['best']:g} was chosen"
         table(out, title, (">rank or ridge", ">held-out loss", ">standard error"), shown)
     elif history.get("step"):
         names = [name for name in ("step", "rank", "value", "score", "wall_seconds") if history.get(name)]
         titles = {"value": "objective", "score": "held-out loss", "wall_seconds": "seconds"}
-        shows = {"value": number, "score": "{:.4f}".format, "wall_seconds": "{:.1f}".format}
+        shows = {"value": number, "score": decimals, "wall_seconds": "{:.1f}".format}
         lines = list(zip(*(history[name] for name in names), strict=True))
         cells = [[shows.get(name, str)(x) for name, x in zip(names, line, strict=True)] for line in _some(lines)]
         table(out, "Steps", [f">{titles.get(name, name)}" for name in names], cells)

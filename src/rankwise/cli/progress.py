@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..solvers.history import Record
-from .words import number
+from .words import decimals, number
 
 LONG = 1.0  # seconds of silence after which a line is due
 FEW = 40  # steps that are worth a line each
@@ -105,5 +105,5 @@ class Watch(logging.Handler):
 
 def about(record: Record) -> str:
     """A step in words."""
-    score = "" if record.score is None else f", held out {record.score:.4f}"
+    score = "" if record.score is None else f", held out {decimals(record.score)}"
     return f"rank {record.rank}, objective {number(record.value)}{score}"

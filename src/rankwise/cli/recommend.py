@@ -71,11 +71,10 @@ def wanted_rows(model: LowRankModel, settings: Settings) -> Any:
 
 def best(model: LowRankModel, rows: Any, settings: Settings) -> Iterator[Best]:
     """Each row's label with its best columns and their scores."""
+    n = min(settings.count, model.shape[1])  # what is beyond would be padding
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        labels, scores = model.recommend(
-            part, settings.count, exclude_seen=not settings.include_seen, rank=settings.rank
-        )
+        labels, scores = model.recommend(part, n, exclude_seen=not settings.include_seen, rank=settings.rank)
         for row, names, found in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
             yield row, [(name, score) for name, score in zip(names, found, strict=True) if score > -np.inf]
 
@@ -95,7 +94,11 @@ def _plain(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
 def _show(found: Iterator[Best]) -> None:
     out = console()
     for row, columns in found:
-        lines = [(str(k), str(name), f"{score:.3f}") for k, (name, score) in enumerate(columns, 1)]
+        small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show little of it
+        lines = [
+            (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}")
+            for k, (name, score) in enumerate(columns, 1)
+        ]
         table(out, f"Row {row}", (">place", "column", ">score"), lines)
         if not columns:
             out.print("  No column is left: this row has seen all of them.")

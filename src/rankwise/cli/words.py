@@ -90,6 +90,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
+def decimals(value: float, n: int = 4) -> str:
+    """A number with n decimals, or with n digits if the decimals do not show three of them or it is very long."""
+    return f"{value:.{n}f}" if value == 0 or 10.0 ** (2 - n) <= abs(value) < 1e9 else f"{value:.{n}g}"
+
+
 def plural(count: int, one: str) -> str:
     """A number of things: `1 entry`, `2,000 entries`."""
     many = f"{one[:-1]}ies" if one.endswith("y") else f"{one}s"

@@ -315,4 +315,6 @@ def client_of(client: Any) -> Any:
             ) from None
     if not isinstance(client, dask.Client) or client.asynchronous:
         raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
+    if client.status == "closed":
+        raise SettingError("The Dask client is closed; make another with `dask.distributed.Client(...)`.")
     return client

@@ -123,7 +123,7 @@ class LowRankEstimator(Serving, BaseEstimator):
 
         Parameters
         ----------
-        held_out : as in `fit`
+        held_out : as in `fit`; of a long data frame, ``Observations.from_frame(held_out, row=..., col=..., value=...)``
             A thousand entries or more; with n of them, the coverage is right to about ``0.5 / sqrt(n)``.
         coverage : float, default=0.8
             What the quantile fits aim at and the two ways are compared by.
@@ -142,7 +142,7 @@ class LowRankEstimator(Serving, BaseEstimator):
         Parameters
         ----------
         n : int, default=20
-        X : as in `fit`, optional
+        X : as in `fit`; of a long data frame, ``Observations.from_frame(X, row=..., col=..., value=...)``; optional
             Entries to look at; by default those of the last `fit`, which are not kept by pickles and files.
         """
         model = self._fitted()

@@ -1,5 +1,6 @@
 """`MatrixCompletion`: the general estimator."""
 
+import math
 import os
 from typing import Any
 
@@ -7,6 +8,7 @@ from .. import losses
 from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
+from ..losses.base import SignLoss
 from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import choose_ridge
@@ -125,10 +127,12 @@ class Completion(LowRankEstimator):
 
     def _factors(self, observations: Observations, loss: Any, seed: int) -> tuple[Any, Any]:
         rank: Any = 16 if self.rank == "auto" else self.rank
+        unit, per_offset = ridge_units(losses.get(loss), observations)
 
         def solver(ridge: Any) -> FactorSweeps:
             offsets = "both" if self.offsets == "auto" else self.offsets
-            return FactorSweeps(offsets, self.block, ridge=ridge, count_power=self.count_power)
+            ridges = {"ridge": ridge, "offset_ridge": per_offset * FactorSweeps.offset_ridge}
+            return FactorSweeps(offsets, self.block, count_power=self.count_power, **ridges)
 
         start = self._start()
         if start is not None and start.learned is not None and self.ridge in (None, "auto"):
@@ -140,7 +144,7 @@ class Completion(LowRankEstimator):
                 observations,
                 self._objective,
                 solver,
-                ridges=[ridge / per_row**self.count_power for ridge in RIDGES],
+                ridges=[unit * ridge / per_row**self.count_power for ridge in RIDGES],
                 rank=rank,
                 loss=losses.get(loss),
                 max_iter=self.max_iter,
@@ -283,6 +287,19 @@ class MatrixCompletion(MatrixEstimator, Completion):
     >>> print(films)
     ['z']
     """
+
+
+def ridge_units(loss: Loss, observations: Observations) -> tuple[float, float]:
+    """What ridges of factors and of offsets are in, so that fits do not depend on the unit of the targets.
+
+    With u for their spread, to a power of two: squared factors grow as u and squared offsets as its square, and so
+    does a loss like the square; the piecewise-linear ones grow as u.
+    """
+    if isinstance(loss, SignLoss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
+        return 1.0, 1.0
+    spread = observations.target_facts().spread
+    unit = 1.0 if spread == 0 else 2.0 ** round(math.log2(spread))
+    return (1.0, 1.0 / unit) if loss.piecewise_linear else (unit, 1.0)
 
 
 def most_factors(observations: Observations) -> int:

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from .._checks import is_whole
-from .._errors import DataError, NotFittedError, SettingError
+from .._errors import DataError, DataTypeError, NotFittedError, SettingError
 from ..model import LowRankModel
 from ..objectives import Problem
 from ..solvers import BayesSweeps, FactorSweeps, solve
@@ -194,8 +194,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = as_table(X)
         try:
             validate_data(self, X if hasattr(X, "columns") else table, reset=reset, skip_check_array=True)
-        except ValueError as error:
-            raise DataError(str(error)) from None
+        except (TypeError, ValueError) as error:
+            raise (DataTypeError if isinstance(error, TypeError) else DataError)(str(error)) from None
         return table, read(table)
 
     def _kept(self) -> list[int]:

@@ -60,8 +60,9 @@ class MatrixEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, LowRank
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Factors of the rows of X, by `fold_in`: shape (n_rows, rank), for other models to learn from."""
-        self._fitted()
-        if (isinstance(X, np.ndarray) and X.ndim == 2) or sp.issparse(X) or is_frame(X):
+        named = self._fitted().col_labels is not None and "feature_names_in_" not in self.__dict__
+        by_label = named and is_frame(X)  # after a fit to a long frame
+        if not by_label and ((isinstance(X, np.ndarray) and X.ndim == 2) or sp.issparse(X) or is_frame(X)):
             validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
         return self.fold_in(X).row_factors()
 

@@ -19,7 +19,7 @@ from .formulas import slope_at, value_at
 from .jit import INLINED
 
 _NARROW = 1e-8  # variance at least, so that there are two slopes to compare
-_SHARP = 1e-12  # variance below which a corner counts as rounded by this much
+_SHARP = 1e-36  # added to the variance, so that no weight is infinite; below the square of any target worth the name
 
 
 def square_expected(p, m, s, o):

@@ -155,12 +155,19 @@ def _extras_fit(model: LowRankModel) -> bool:
     kinds = (np.float32, np.float64)
     if not 0 < model.scale < np.inf or not (model.learned is None or model.learned.is_sound(model.shape)):
         return False
-    if model.seen is not None:
+    if model.seen is not None and not _none_seen(model.seen, model.shape[0]):
         check_csr(*model.seen, model.shape)
     sound = isinstance(model.facts, dict) and all(
         part.shape == shape and part.dtype in kinds and np.isfinite(part).all() for part, shape in parts
     )
     return sound and bool(np.isfinite(numbers).all()) and all(np.min(part, initial=0.0) >= 0 for part in variances)
+
+
+def _none_seen(seen: Seen, n_rows: int) -> bool:
+    """Whether it is the pattern of rows without any entry, as new ones may be."""
+    indptr, indices = seen
+    sound = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indices.shape == (0,)
+    return sound and indptr.shape == (n_rows + 1,) and not indptr.any()
 
 
 def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
@@ -169,6 +176,8 @@ def _plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
         return labels
     if all(isinstance(label, str) for label in labels):
         return labels.astype(str)
+    kinds = " and ".join(sorted({type(label).__name__ for label in labels})[:3])
     raise ModelFileError(
-        f"The {name} mix types, so they cannot be saved; make them all text or leave them out (labels=False)."
+        f"The {name} are objects ({kinds}), so they cannot be saved; "
+        "make them all text or leave them out (labels=False)."
     )

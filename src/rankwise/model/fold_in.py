@@ -13,8 +13,10 @@ from .._errors import DataError, LossError, SettingError
 from ..engines import Offsets, engine_over
 from ..kernels.rows import Task
 from ..losses import Loss
-from ..observations import Observations
-from ..observations.labels import find
+from ..observations import Observations, is_frame
+from ..observations.build import as_matrix
+from ..observations.frames import read_wide
+from ..observations.labels import as_labels, find
 from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel, Seen
 from .sides import Side, lengths_of, spread
@@ -41,7 +43,7 @@ def fold_in(
         raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
     base = model if axis == "rows" else model.transposed()
     known = Known.of(base, _loss(model, loss))
-    batch = Batch.read(base, Observations.from_any(new, **names) if names else new, axis)
+    batch = Batch.read(base, new, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         found = known.model(batch, *known.solve(batch, n_jobs))
     return found if axis == "rows" else found.transposed()
@@ -65,21 +67,24 @@ class Batch:
     labels: Array | None = None
 
     @classmethod
-    def read(cls, model: LowRankModel, new: Any, axis: str) -> "Batch":
+    def read(cls, model: LowRankModel, new: Any, axis: str, names: dict[str, Any]) -> "Batch":
         """Entries of the new rows, or of new columns turned to rows."""
-        if not isinstance(new, Observations):
-            size = _size_if_empty(new)
-            if size is not None:
-                size = size if axis == "rows" else size[::-1]
-                _check_width(size[1], model.shape[1], axis)
-                return cls(size[0], None)
-        found = Observations.from_any(new).weighted()
-        found = _matched(model, found if axis == "rows" else found.transposed(), axis)
+        wide = is_frame(new) and {use for use, name in names.items() if name is not None} <= {"row"}
+        matrix, labels = read_wide(new, names.get("row")) if wide else (new, (None, None))
+        size = _size_if_empty(matrix) if wide or not names else None
+        if size is not None:
+            size, labels = (size, labels) if axis == "rows" else (size[::-1], labels[::-1])
+            _places(model, size[1], labels[1], axis)
+            return cls(size[0], None, as_labels(labels[0], size[0], axis[:-1]))
+        found = Observations.from_dense(matrix, labels=labels) if wide else Observations.from_any(new, **names)
+        found = _matched(model, (found if axis == "rows" else found.transposed()).weighted(), axis)
         return cls(found.shape[0], found, found.row_labels)
 
     @property
     def seen(self) -> Seen | None:
         """Which entries the new rows have."""
+        if self.observations is None:
+            return Seen(np.zeros(self.size + 1, np.uint64), np.zeros(0, np.uint32))
         return Seen.of(self.observations)
 
 
@@ -87,9 +92,10 @@ def _size_if_empty(new: Any) -> tuple[int, int] | None:
     """Shape of a matrix without any entry, which `Observations` cannot be; None for others."""
     if sp.issparse(new):
         return tuple(new.shape) if new.nnz == 0 and len(new.shape) == 2 else None
-    if isinstance(new, np.ndarray) and new.ndim == 2 and new.dtype.kind == "f":
-        return new.shape if bool(np.isnan(new).all()) else None
-    return None
+    if not isinstance(new, list | tuple | np.ndarray):
+        return None
+    array = as_matrix(new)
+    return array.shape if array.dtype.kind == "f" and bool(np.isnan(array).all()) else None
 
 
 def _check_width(given: int, wanted: int, axis: str) -> None:
@@ -101,17 +107,24 @@ def _check_width(given: int, wanted: int, axis: str) -> None:
         )
 
 
-def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
-    """The new rows in the model's columns: by label if both have labels, else by number."""
-    mine, theirs = model.col_labels, new.col_labels
+def _places(model: LowRankModel, width: int, theirs: Array | None, axis: str) -> Array | None:
+    """The model's numbers of the new rows' columns, by label if both have labels; None if they are the same."""
+    mine = model.col_labels
     if mine is None or theirs is None:
-        _check_width(new.shape[1], model.shape[1], axis)
-        return new
+        _check_width(width, model.shape[1], axis)
+        return None
     if np.array_equal(mine, theirs):
-        return new
+        return None
     other = AXES[1 - AXES.index(axis)]
-    place = find(theirs, mine, mine.size, other.rstrip("s"), f"leave them out, or fit with the new {other} too")
-    shape, labels = (new.shape[0], mine.size), (new.row_labels, mine)
+    return find(theirs, mine, mine.size, other.rstrip("s"), f"leave them out, or fit with the new {other} too")
+
+
+def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
+    """The new rows in the model's columns."""
+    place = _places(model, new.shape[1], new.col_labels, axis)
+    if place is None:
+        return new
+    shape, labels = (new.shape[0], model.shape[1]), (new.row_labels, model.col_labels)
     return Observations.from_coo(new.rows, place[new.indices], new.targets, shape, weights=new.weights, labels=labels)
 
 

@@ -109,11 +109,11 @@ def directions(theta: Array, near: Array, far: Array, unsure: Array | float = 0.
     return np.where(lengths[:, None] > least, found / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
 
 
-def check_count(n: Any) -> int:
-    """Raise unless `n` is a whole number of at least one."""
+def check_count(n: Any, wanted: ArrayLike = (), size: int = 0) -> int:
+    """`n` if it is a whole number of at least one; no more than the `size` that a single wanted label can get."""
     if not is_whole(n) or n < 1:
         raise SettingError(f"`n` must be an integer of at least 1, got {n!r}.")
-    return int(n)
+    return min(int(n), max(size, 1)) if np.ndim(wanted) == 0 else int(n)
 
 
 def named(best: Best, labels: Array | None, wanted: ArrayLike) -> tuple[Array, NDArray[np.float64]]:

@@ -77,7 +77,8 @@ class Recommending:
         wanted = find(rows, self.row_labels, self.shape[0], "row")
         among = None if only is None else np.unique(find(only, self.col_labels, self.shape[1], "column"))
         excluded = self._seen_in(wanted) if exclude_seen else ranking.none_excluded(wanted.size)
-        best = ranking.best_columns(self._sides(wanted, rank), ranking.check_count(n), excluded, among, n_jobs)
+        n = ranking.check_count(n, rows, self.shape[1])
+        best = ranking.best_columns(self._sides(wanted, rank), n, excluded, among, n_jobs)
         return ranking.named(best, self.col_labels, rows)
 
     def similar(
@@ -116,7 +117,7 @@ class Recommending:
         unsure = self.posterior.spread(axis) if self.posterior is not None and full else 0.0
         vectors = ranking.directions(theta, near, far, unsure)
         sides = ranking.Sides(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(size))
-        best = ranking.best_columns(sides, ranking.check_count(n), themselves, n_jobs=n_jobs)
+        best = ranking.best_columns(sides, ranking.check_count(n, labels, size), themselves, n_jobs=n_jobs)
         return ranking.named(best, names, labels)
 
     def _sides(self, rows: NDArray[np.int64], rank: int | None) -> ranking.Sides:

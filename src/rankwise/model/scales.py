@@ -54,5 +54,5 @@ def _shrunk_means(sizes: Array, group: Array, counts: Array, n_groups: int) -> N
     variance = among / float(total.sum() - np.sum(total**2) / total.sum())
     if not variance > 0:
         return np.ones(n_groups)
-    trust = total / (total + within / variance)
+    trust = np.divide(total, total + within / variance, out=np.zeros(n_groups), where=total > 0)
     return np.maximum(1 + trust * (means / overall - 1), LEAST)

@@ -132,7 +132,12 @@ def coded(column: Any, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
     The frame's own package numbers the labels as they come, which is fast for text; sorting the few different ones is
     left to NumPy, so that every package gives the same numbers.
     """
-    codes, unique = ENCODERS[_package(type(column))](column)
+    try:
+        codes, unique = ENCODERS[_package(type(column))](column)
+    except (TypeError, NotImplementedError) as error:
+        raise DataError(
+            f"The {which} labels are of a type that cannot be numbered ({error}); make them text or numbers."
+        ) from None
     labels, place = numbered(_as_text(unique), which)
     return labels, place[codes] if codes.size and codes.min() >= 0 else np.append(place, -1)[codes]
 
@@ -151,6 +156,8 @@ def _encode_pandas(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _encode_polars(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    if column.dtype.is_nested() or column.dtype.is_object():
+        raise TypeError(f"{column.dtype}")
     unique = column.unique().drop_nulls()
     codes = column.replace_strict(unique, np.arange(len(unique)), default=-1)
     return codes.fill_null(-1).to_numpy(), unique.to_numpy()

@@ -1,5 +1,6 @@
 """Names of rows and columns: checked, numbered, looked up."""
 
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
 
+MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of labels that is worth a table whatever their number
 
 
@@ -14,7 +16,7 @@ def as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
     """Labels as a read-only array, one for each of `size` rows or columns, all different; None stays."""
     if given is None:
         return None
-    labels = np.array(given)
+    labels = np.array(_as_array(given, which))
     if labels.shape != (size,):
         raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
     labels.flags.writeable = False
@@ -27,7 +29,7 @@ def as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
 
 def numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """The different labels in sorted order, and each entry's number among them."""
-    given = np.asarray(labels)
+    given = _as_array(labels, which)
     close = max(SMALL_TABLE, 2 * given.size)
     if given.dtype.kind in "iu" and given.size and int(given.max()) - int(given.min()) < close:
         return _numbered_by_table(given.ravel())
@@ -35,12 +37,22 @@ def numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]
     return found, numbers.ravel()
 
 
+def _as_array(labels: Any, which: str) -> NDArray[Any]:
+    """Labels as an array; refused if it would make text of what is none, so that 1 and "1" were the same."""
+    found = np.asarray(labels)
+    if isinstance(labels, list | tuple) and found.dtype.kind in "US":
+        kind = str if found.dtype.kind == "U" else bytes
+        if found.ndim == 1 and not all(isinstance(label, kind) for label in labels):
+            raise DataError(MIXED.format(which))
+    return found
+
+
 def _different(labels: NDArray[Any], which: str, **more: Any) -> Any:
     """`np.unique` of labels that can be sorted, none of them missing."""
     try:
         found = np.unique(labels, **more)
     except TypeError:
-        raise DataError(f"The {which} labels mix types that cannot be sorted; make them all text or numbers.") from None
+        raise DataError(MIXED.format(which)) from None
     names = found[0] if more else found
     if np.any(names != names):  # NaN and NaT, also among objects
         raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
@@ -62,7 +74,10 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
 
     Without labels, rows and columns are called by their numbers.
     """
-    given = np.atleast_1d(np.asarray(wanted))
+    try:
+        given = np.atleast_1d(np.asarray(wanted))
+    except ValueError:
+        raise DataError(f"The {which}s must be one-dimensional, got lists that differ in length.") from None
     if given.ndim != 1:
         raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
     if labels is None:
@@ -72,6 +87,8 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
         return np.where(known, given.astype(np.int64), -1)
     if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
         labels, given = labels.astype(object), given.astype(object)
+    if labels.dtype.kind in "mM" and given.dtype.kind == "O":
+        given = _as_times(given, labels.dtype.kind)
     order = np.argsort(labels, kind="stable")
     try:
         place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)
@@ -79,6 +96,16 @@ def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str
     except TypeError:
         raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
     return np.where(unknown, -1, order[place])
+
+
+def _as_times(given: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Times of Python and pandas as NumPy's, each to its own precision; other objects, and times of a zone, stay.
+
+    NumPy's own way makes objects of the labels instead: integers of nanoseconds, and dates that equal no time.
+    """
+    wanted = date if kind == "M" else timedelta
+    plain = all(isinstance(each, wanted) and getattr(each, "tzinfo", None) is None for each in given)
+    return np.array([getattr(each, "asm8", each) for each in given], f"{kind}8") if plain else given
 
 
 def find(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError
-from .labels import numbered
+from .labels import MIXED, numbered
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ class Numbering:
         if kinds == {"i", "u"} and all(part.max(initial=0) < 2**63 for part in (self.names, names)):
             self.names, names = self.names.astype(np.int64), names.astype(np.int64)  # together they would be floats
         elif len(kinds) > 1 and kinds & {"i", "u"}:
-            raise DataError(f"The {self.which} labels mix types that cannot be sorted; make them all text or numbers.")
+            raise DataError(MIXED.format(self.which))
         at = np.searchsorted(self.names, names)
         known = at < self.names.size
         known[known] = self.names[at[known]] == names[known]

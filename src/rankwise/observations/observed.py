@@ -164,6 +164,7 @@ class Observations:
         indices, n_cols = as_indices(matrix.indices, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
             return None
+        refuse_huge(matrix.shape[0], n_cols, indices.size)
         targets = as_values(matrix.data, indices.size, "values")
         return cls(indptr, indices, targets, (matrix.shape[0], n_cols), labels=options.get("labels", (None, None)))
 

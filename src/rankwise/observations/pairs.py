@@ -34,7 +34,7 @@ def _columns_of(given: Any) -> list[Array]:
     if isinstance(given, list | tuple) and given and all(isinstance(pair, list | tuple) for pair in given):
         if len({len(pair) for pair in given}) > 1:
             raise DataError("Pairs of a row and a column are needed; these differ in length.")
-        return [np.array(column) for column in zip(*given, strict=True)]  # each column keeps its own type
+        return [_typed(column) for column in zip(*given, strict=True)]  # each column keeps its own type
     found = np.asarray(given)
     if found.ndim != 2:
         raise DataError(
@@ -42,6 +42,11 @@ def _columns_of(given: Any) -> list[Array]:
             "line a pair, two columns."
         )
     return list(found.T)
+
+
+def _typed(column: tuple[Any, ...]) -> Array:
+    """Labels as an array; as objects if only some of them are text, which NumPy would make text of all."""
+    return np.array(column, object if len({isinstance(label, str) for label in column}) > 1 else None)
 
 
 def _label_column(column: Array, which: str) -> Array:

@@ -83,7 +83,7 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
         found.append(("Time", f"{facts['seconds']:.2f} s{more}"))
     found = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in found]
     if "held_out" in facts:
-        scores = ", ".join(f"{name.replace('_', ' ')} {x:.4f}" for name, x in facts["held_out"]["scores"].items())
+        scores = ", ".join(f"{name.replace('_', ' ')} {x:.4g}" for name, x in facts["held_out"]["scores"].items())
         found.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
     return found if held is None else [*found, ("Scored on", _held_words(held))]
 

@@ -18,6 +18,7 @@ log = logging.getLogger("rankwise")
 
 HELD_OUT = 0.05
 PATIENCE = 5
+SAME = 0.1  # of a standard error: scores this close to the largest ridge's are those of no factors at all
 
 Build = Callable[[Observations], Objective]
 
@@ -136,6 +137,8 @@ def choose_ridge(
 ) -> Choice:
     """Ridge of least validation loss, from the largest down until the loss rises; a twentieth of the entries held out.
 
+    Ridges that are too large for any factor have nearly the same loss, and a rise among them is none.
+
     Parameters
     ----------
     observations : Observations
@@ -167,7 +170,8 @@ def choose_ridge(
         result = solve(objective, method(ridge), rank=rank, max_iter=max_iter, random_state=random_state)
         score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
         found.append((ridge, *score.found[0]))
-        if len(found) > 1 and found[-1][1] > found[-2][1]:
+        (_, first, error), last = found[0], found[-1][1]
+        if len(found) > 1 and last > found[-2][1] and abs(last - first) > SAME * error:
             break
     tried, scores, deviations = (np.array(column) for column in zip(*found, strict=True))
     return Choice(float(tried[np.argmin(scores)]), tried, scores, deviations)

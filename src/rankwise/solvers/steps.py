@@ -48,9 +48,11 @@ def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
 def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
     """Minimiser of a quadratic restriction, by Newton's step and a second one that mends its rounding."""
     hessian = phi.hessian()
+    root = np.sqrt(np.diag(hessian))
+    unit = np.divide(1.0, root, out=np.ones_like(root), where=root > 0)  # else large targets hide the new term
     best, (least, gradient) = start, phi(start)
     for _ in range(2):
-        c = best - np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        c = best - unit * np.linalg.lstsq(hessian * unit * unit[:, None], unit * gradient, rcond=None)[0]
         value, gradient = phi(c)
         if not value <= least:  # rounding, not progress
             break

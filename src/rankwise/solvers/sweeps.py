@@ -320,9 +320,13 @@ class BayesSweeps(Sweeps):
 
     def _begin(self, problem: Problem, state: State) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
+        has_unit = problem.loss.log_normaliser(0.5) != 0  # a density of its target, which signs and levels have not
+        if problem.piecewise_linear and has_unit:
+            state.bend = 1.0 / (problem.observations.target_facts().spread or 1.0)
+        precision = OFFSET_RIDGE * state.scale * state.bend
         for side, _ in state.sides:
-            side.precisions = np.full(side.means.shape[1], OFFSET_RIDGE * state.scale)
-            side.variances[:] = 1.0 / (OFFSET_RIDGE * state.scale)
+            side.precisions = np.full(side.means.shape[1], precision)
+            side.variances[:] = 1.0 / precision
 
     def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
         if not self.pattern_prior:
