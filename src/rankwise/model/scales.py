@@ -55,4 +55,5 @@ def _shrunk_means(sizes: Array, group: Array, counts: Array, n_groups: int) -> N
     if not variance > 0:
         return np.ones(n_groups)
     trust = np.divide(total, total + within / variance, out=np.zeros(n_groups), where=total > 0)
-    return np.maximum(1 + trust * (means / overall - 1), LEAST)
+    found: NDArray[np.float64] = np.maximum(1 + trust * (means / overall - 1), LEAST)
+    return found
