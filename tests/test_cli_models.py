@@ -272,6 +272,12 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
 
 
+def test_a_decoding_that_unknown_pairs_do_not_have_is_refused_before_anything_is_written(model, tmp_path):
+    (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\n")
+    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "class", code=1)
+    assert done.stdout == "" and "unknown" in done.stderr
+
+
 def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
     write(tmp_path / "pairs.csv", read_file(folder / "ratings.csv"))
     plain, clipped = (

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..model import load
 from .files import ToldToRead, check_output, places, predicted, read, reading, refuse_unknown, shown, writing
 
@@ -33,7 +35,8 @@ def run(settings: Settings) -> None:
     if settings.unknown == "error":
         refuse_unknown(table, rows, cols, "Predict them by the offsets alone with --unknown offset.")
     how = {"rank": settings.rank, "scale": settings.scale, "decode": settings.decode}
-    predicted(model, rows[:0], cols[:0], **how)  # refuses what does not fit the model, before anything is written
+    probe = np.flatnonzero((rows < 0) | (cols < 0))[:1]  # an unknown pair, if there is one
+    predicted(model, rows[probe], cols[probe], **how)  # refuses what does not fit, before anything is written
     with writing(settings.output) as file:
         file.writerow(("row", "column", "prediction"))
         for start in range(0, table.size, BATCH):
