@@ -274,7 +274,7 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
 
 def test_a_decoding_that_unknown_pairs_do_not_have_is_refused_before_anything_is_written(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\n")
-    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "class", code=1)
+    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "median", code=1)
     assert done.stdout == "" and "unknown" in done.stderr
 
 
