@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import scipy.stats
 from sklearn import metrics as sklearn_metrics
 
-from rankwise import DataError, Observations, Problem, SettingError, selection, solve
+from rankwise import DataError, Observations, Problem, SettingError, ShardFolder, selection, solve, write_shards
 from rankwise.losses import Hinge, Poisson, Square
 from rankwise.selection import paths
 from rankwise.solvers import FactorSweeps
@@ -198,6 +199,20 @@ def test_folds_hold_out_every_entry_once(n_folds):
     assert max(sizes) - min(sizes) <= 1
     for train, held_out in pairs:
         assert sorted(entries(train) + entries(held_out)) == sorted(entries(whole))
+
+
+def test_matrices_are_split_as_their_entries_are_and_what_has_no_entries_here_is_refused(tmp_path):
+    whole = observed()
+    matrix = sp.csr_array((whole.targets, (whole.rows, whole.cols)), shape=whole.shape)
+    for one, other in zip(selection.split_entries(matrix), selection.split_entries(whole), strict=True):
+        assert entries(one) == entries(other)
+    for one, other in zip(next(selection.folds(matrix, 3)), next(selection.folds(whole, 3)), strict=True):
+        assert entries(one) == entries(other)
+    with pytest.raises(DataError, match="Cannot read observations from int"):
+        selection.split_entries(7)
+    write_shards([(whole.rows, whole.cols, whole.targets)], tmp_path / "shards")
+    with pytest.raises(SettingError, match="Splitting needs the entries in memory"):
+        selection.split_entries(ShardFolder(tmp_path / "shards"))
 
 
 def test_parts_keep_shape_and_labels():

@@ -9,18 +9,17 @@ from numpy.random import Generator
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..observations import Observations
+from ..solvers.needs import need_in_memory
 
 
-def split_entries(
-    observations: Observations, held_out: float = 0.1, random_state: int = 0
-) -> tuple[Observations, Observations]:
+def split_entries(observations: Any, held_out: float = 0.1, random_state: int = 0) -> tuple[Observations, Observations]:
     """Cut the entries into two parts at random; every entry is in exactly one.
 
     Both parts keep the shape and the labels, so a row may be left without any entry to learn from. O(n_observed).
 
     Parameters
     ----------
-    observations : Observations
+    observations : Observations, SciPy sparse matrix, or array with NaN
     held_out : float, default=0.1
         Share of the entries to hold out, above 0 and below 1; rounded to a whole number of entries, at least one on
         either side.
@@ -41,6 +40,7 @@ def split_entries(
     """
     if not is_number(held_out) or not 0 < held_out < 1:
         raise SettingError(f"`held_out` must be a share above 0 and below 1, got {held_out!r}.")
+    observations = _splittable(observations)
     n = observations.n_observed
     if n < 2:
         raise SettingError("One entry cannot be split in two; give observations with at least two.")
@@ -50,16 +50,14 @@ def split_entries(
     return observations.take(~chosen), observations.take(chosen)
 
 
-def folds(
-    observations: Observations, n_folds: int = 10, random_state: int = 0
-) -> Iterator[tuple[Observations, Observations]]:
+def folds(observations: Any, n_folds: int = 10, random_state: int = 0) -> Iterator[tuple[Observations, Observations]]:
     """Pairs (train, held_out) for cross-validation; every entry is held out exactly once.
 
     Folds differ by at most one entry in size. Both parts keep the shape and the labels.
 
     Parameters
     ----------
-    observations : Observations
+    observations : Observations, SciPy sparse matrix, or array with NaN
     n_folds : int, default=10
         From 2 to the number of entries; the paper takes 10 for the signed networks (Section 5.1).
     random_state : int, default=0
@@ -72,12 +70,18 @@ def folds(
     >>> print([test.n_observed for train, test in rw.selection.folds(seen, 3)])
     [200, 200, 200]
     """
+    observations = _splittable(observations)
     n = observations.n_observed
     if not is_whole(n_folds) or not 2 <= n_folds <= n:
         raise SettingError(f"`n_folds` must be an integer from 2 to the {n} entries, got {n_folds!r}.")
     fold_of = np.arange(n) % n_folds
     generator(random_state).shuffle(fold_of)
     return ((observations.take(fold_of != k), observations.take(fold_of == k)) for k in range(n_folds))
+
+
+def _splittable(given: Any) -> Observations:
+    """What was given, as entries in memory."""
+    return need_in_memory(Observations.from_any(given), "Splitting", "split the entries before they are written")
 
 
 def generator(random_state: Any) -> Generator:
