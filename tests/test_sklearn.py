@@ -105,7 +105,7 @@ def planted():
 REGRESSIONS = [
     {"refine": "economic", "offsets": "both", "shrinkage": 0.5, "oracle": PowerMethod(3), "random_state": 3},
     {"refine": "factors", "ridge": 0.5, "count_power": 1.0, "block": 1, "max_iter": 3, "tol": 0.0},
-    {"pattern_prior": False, "max_iter": 3, "time_limit": 60.0, "dtype": "float64", "n_jobs": 1},
+    {"pattern_prior": False, "max_iter": 3, "time_limit": 60.0, "n_jobs": 1},
     {"method": "glrl", "dtype": "float64"},
 ]
 LINKS = [
