@@ -41,6 +41,15 @@ class Task(NamedTuple):
 
 
 @part
+def begin(count, precisions, around, work):
+    """What the prior asks of a row, and its part of the diagonal."""
+    asked, diagonal = work.asked, work.diagonal
+    for a in range(uint64(precisions.size)):
+        diagonal[a] = count * precisions[a]
+        asked[a] = diagonal[a] * around[a]
+
+
+@part
 def add_diagonal(d, work):
     """Make the matrix whole, and the diagonal the matrix's own."""
     matrix, diagonal, asked, right = work.matrix, work.diagonal, work.asked, work.right
@@ -95,6 +104,14 @@ def from_entries(n, work):
             left, squares = add_times(left, right[i], widen(g)), add(squares, g, g)
         store(best, a, add(load(best, a), times(-1.0, left), load(shrink, a)))
         accumulate(diagonal, a, squares)
+
+
+@part
+def from_components(d, work):
+    """The row's solution from that of `add_diagonal`."""
+    right, best = work.right, work.best
+    for a in range(d):
+        best[a] = right[a]
 
 
 @part
@@ -190,16 +207,14 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
     """
     (scale, learned), d, precisions = task, uint64(means.shape[1]), prior.precisions
     work = workspace(given)
-    asked, diagonal, matrix, right, best = work.asked, work.diagonal, work.matrix, work.right, work.best
+    matrix, right = work.matrix, work.right
     found = halvings = logs = bends = 0.0
     slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
     for i in range(uint64(indptr.size - 1)):
         first, last = indptr[i], indptr[i + _1]
         short, few = last - first <= uint64(TILE), last - first <= min(uint64(TILE), d // _2)
         mean, variance, around, count = means[i], variances[i], prior.means[i], float64(prior.counts[i])
-        for a in range(d):
-            diagonal[a] = count * precisions[a]
-            asked[a] = diagonal[a] * around[a]
+        begin(count, precisions, around, work)
         hold(mean, variance, work)
         if not few:
             matrix[:] = 0.0
@@ -231,8 +246,7 @@ def solve_rows(loss, indptr, indices, targets, weights, given, prior, task, tria
                 if few:
                     from_entries(n, work)
                 else:
-                    for a in range(d):
-                        best[a] = right[a]
+                    from_components(d, work)
                 before = here
                 if trial is None:
                     if accept(mean, variance, learned, work):
