@@ -27,11 +27,12 @@ test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 # Traced, all tests would take hours: some cases of each are taken, six files to a process, two processes at a time.
 # Compiled kernels are out of the tracer's sight: their laws run a second time with the kernels left as Python.
 TRACED := env PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p few_cases -m "not slow"
-LAWS := expected kernels lanes losses mixed nonsmooth_losses observations readers recommend
+LAWS := kernels/test_expected kernels/test_kernels kernels/test_lanes losses/test_losses losses/test_mixed \
+	losses/test_nonsmooth_losses observations/test_observations io/test_readers model/test_recommend
 coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that none of them reaches
 	$(BIN)/python -m coverage erase
-	ls tests/test_*.py | xargs -n 6 -P 2 $(TRACED) --cases 3
-	$(TRACED) --cases 30 -p plain_kernels $(LAWS:%=tests/test_%.py)
+	find tests -name "test_*.py" | sort | xargs -n 6 -P 2 $(TRACED) --cases 3
+	$(TRACED) --cases 30 -p plain_kernels $(LAWS:%=tests/%.py)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --fail-under=95
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.observations import write_shards
+from rankwise.storage import write_shards
 
 from .common import Meter, Row, apart, layered
 

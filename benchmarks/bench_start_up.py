@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.datasets import read_file, read_movielens
+from rankwise.datasets import read_movielens
+from rankwise.io import read_file
 
 from .common import Row
 

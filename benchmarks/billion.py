@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import rankwise as rw
-from rankwise.observations import write_shards
+from rankwise.storage import write_shards
 
 from .bench_disk import N_COLS, PER_ROW, THREADS, chunks
 from .common import RESULTS, Meter, layered

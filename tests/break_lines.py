@@ -1,7 +1,7 @@
 """Breaks lines of the core, one at a time, and shows the test that notices: ``python tests/break_lines.py [NUMBERS]``.
 
-Works on a copy of the tree, asks only the tests near each line, and prints the rows of the table in docs/testing.md;
-pytest does not collect this file. Kernels run as plain Python, so that nothing waits for the compiler, except where a
+Works on a copy of the tree, runs only the tests near each line, and prints one table row per line; pytest does not
+collect this file. Kernels run as plain Python, so that nothing waits for the compiler, except where a
 test compares with other processes. A line that no test misses ends it with status 1: a law is missing.
 """
 
@@ -115,7 +115,7 @@ BREAKS = [
         "test_sweeps.py",
         "every_learned_number",
     ),
-    Break("solvers/levels.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
+    Break("solvers/intercept.py", "return sign * weight", "return weight", "test_sweeps.py", "the_level_is"),
     Break("solvers/sweeps.py", "or not state.rows.rank:", "or not state.patterns:", "test_sweeps.py", "once_there_are"),
     Break(
         "model/files.py",
@@ -124,7 +124,7 @@ BREAKS = [
         "test_model.py",
         "checksum",
     ),
-    Break("model/archive.py", "if dtype.kind not in KINDS:", "if False:", "test_checkpoint_files.py", "more_memory"),
+    Break("storage/archive.py", "if dtype.kind not in KINDS:", "if False:", "test_checkpoint_files.py", "more_memory"),
     Break(
         "observations/build.py",
         "((cols, shape[1]), (rows, shape[0]))",
@@ -133,21 +133,21 @@ BREAKS = [
         "sorted",
     ),
     Break(
-        "observations/shard_files.py",
+        "storage/shard_files.py",
         "found = zlib.crc32(part.data, found)",
         "found = zlib.crc32(part.data)",
         "test_shard_folder.py",
         "flips_anywhere",
     ),
     Break(
-        "observations/shard_files.py",
+        "storage/shard_files.py",
         "about[name] >= 0 for name",
         "about[name] >= -9 for name",
         "test_shard_folder.py",
         "first_row",
     ),
     Break(
-        "observations/sharding.py",
+        "storage/sharding.py",
         'if duplicates != "error":  # there may',
         "if False:  # there may",
         "test_shard_folder.py",
@@ -185,33 +185,33 @@ BREAKS = [
         "outside_the_domain",
     ),
     Break("engines/fold.py", " and right.first == left.first + left.width", "", "test_bits.py", "sums"),
+    Break("engines/disk.py", "        if self.shifted:", "        if False:", "test_shard_folder.py", "from_disk_have"),
     Break(
-        "engines/stored.py", "        if self.shifted:", "        if False:", "test_shard_folder.py", "from_disk_have"
-    ),
-    Break(
-        "engines/stored.py",
+        "engines/disk.py",
         "shard.buffers, shard.step = self.buffers, self.step",
         "shard.buffers = self.buffers",
         "test_shard_folder.py",
         "repeated",
     ),
     Break(
-        "engines/stored.py",
+        "engines/disk.py",
         "os.posix_fallocate(file.fileno(), 0, self._starts[-1])",
         "os.ftruncate(file.fileno(), self._starts[-1])",
         "test_shard_folder.py",
         "working_space",
     ),
-    Break("engines/cluster.py", "each_array(args, np.copy)", "args", "test_cluster.py", "waits_for", plain=False),
     Break(
-        "engines/cluster.py",
+        "engines/cluster/client.py", "each_array(args, np.copy)", "args", "test_cluster.py", "waits_for", plain=False
+    ),
+    Break(
+        "engines/cluster/client.py",
         "if runs[-1].stop == following.start:",
         "if True:",
         "test_cluster.py",
         "rows_of_its_shards",
         plain=False,
     ),
-    Break("engines/cluster.py", "[*past, *verbs]", "verbs", "test_cluster_deaths.py", "two_die", plain=False),
+    Break("engines/cluster/client.py", "[*past, *verbs]", "verbs", "test_cluster_deaths.py", "two_die", plain=False),
     Break("solvers/checkpoint.py", "max(APART, SHARE * self._took)", "APART", "test_checkpoint.py", "small_share"),
     Break(
         "_locks.py",
@@ -228,14 +228,14 @@ BREAKS = [
         "shrunk",
     ),
     Break(
-        "observations/sharding.py",
+        "storage/sharding.py",
         'spool.single and duplicates == "error"',
         "spool.single",
         "test_shard_folder.py",
         "come_back",
     ),
     Break(
-        "observations/sharding.py",
+        "storage/sharding.py",
         'np.searchsorted(bounds, start, side="right") - 1',
         "np.searchsorted(bounds, start)",
         "test_shard_folder.py",
@@ -243,14 +243,14 @@ BREAKS = [
     ),
     Break("spectral/tall.py", "slice(start, start + ROWS)", "slice(start, start + ROWS - 1)", "test_blocks.py", "tall"),
     Break(
-        "model/archive.py",
+        "storage/archive.py",
         "if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():",
         "if False:",
         "test_checkpoint_files.py",
         "memory",
     ),
     Break(
-        "model/archive.py",
+        "storage/archive.py",
         "if sum(member.file_size for member in members) > size:",
         "if False:",
         "test_checkpoint_files.py",
@@ -357,7 +357,7 @@ def first_failure(change: Break, room: Path) -> str | None:
     whole = source.read_text(encoding="utf-8")
     assert whole.count(change.line) == 1, f"{change.file} has {change.line!r} {whole.count(change.line)} times"
     source.write_text(whole.replace(change.line, change.broken), encoding="utf-8")
-    tests = [str(room / "tests" / name) for name in change.tests.split()]
+    tests = [str(path) for name in change.tests.split() for path in (room / "tests").rglob(name)]
     plugins = ["-p", "no:cacheprovider", *(["-p", "plain_kernels"] if change.plain else [])]
     command = [sys.executable, "-m", "pytest", "-qx", *plugins, *tests, "-k", change.select]
     try:

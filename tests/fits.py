@@ -9,7 +9,6 @@ from helpers import make_observations
 
 from rankwise import MultitaskRegression, Problem, Ridged, solve
 from rankwise.losses import Absolute, Logistic, Square
-from rankwise.model.archive import read_arrays, write_arrays
 from rankwise.solvers import (
     AISImpute,
     AltMin,
@@ -21,6 +20,7 @@ from rankwise.solvers import (
     get,
 )
 from rankwise.spectral import PowerMethod
+from rankwise.storage.archive import read_arrays, write_arrays
 
 TIMES = ("wall_seconds", "cpu_seconds")
 SHAPE = (30, 22)

@@ -39,14 +39,14 @@ if __name__ == "__main__" and importlib.util.find_spec("atheris") is not None:
 
     with atheris.instrument_imports(include=list(READERS)):
         import rankwise as rw
-        from rankwise.model import files, seal
-        from rankwise.observations import shard_files
+        from rankwise.model import files
         from rankwise.solvers import checkpoint
+        from rankwise.storage import seal, shard_files
 else:
     import rankwise as rw
-    from rankwise.model import files, seal
-    from rankwise.observations import shard_files
+    from rankwise.model import files
     from rankwise.solvers import checkpoint
+    from rankwise.storage import seal, shard_files
 
 ODD: list[Any] = [None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**32, 2**63, 2**64, 10**400, -(10**400)]
 ODD += [

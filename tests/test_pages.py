@@ -17,6 +17,7 @@ from rankwise.cli import main
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 RUN_ELSEWHERE = {"new-data.md", "predictions.md", "tutorial.md"}  # by tests that also look at what comes out
 COMPILE = {"coming-from.md", "own-loss.md"}  # losses that no other test of the fast ones compiles
+TESTS = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
 WITH_CODE = [page for page in PAGES if page not in RUN_ELSEWHERE and examples_of(f"docs/{page}")]
 
 
@@ -57,24 +58,17 @@ def test_every_place_that_the_page_about_the_paper_names_exists():
     named = re.findall(r"`([\w/]+\.py)`: `(\w+)`", page)
     assert len(named) > 50
     for path, name in named:
-        file = ROOT / ("tests" if path.startswith("test_") else "src/rankwise") / path
+        file = TESTS[path] if path.startswith("test_") else ROOT / "src/rankwise" / path
         assert re.search(rf"^\s*(def|class) {name}\b", file.read_text(encoding="utf-8"), re.M), f"{path}: {name}"
     for path in re.findall(r"`(benchmarks/\w+\.py)`", page):
         assert (ROOT / path).exists(), path
 
 
-def test_the_lines_that_were_broken_and_the_tests_that_noticed_are_still_there():
-    shown = re.findall(r"^\| `(\S+)` \| `(.*)` \| `(.*)` \| `(\S+?)::(\S+)` \|$", text_of("testing.md"), re.M)
-    listed = [
-        (each.file, *(" ".join(text.split()) for text in (each.line, each.broken or "(nothing)"))) for each in BREAKS
-    ]
-    assert sorted(row[:3] for row in shown) == sorted(listed)
+def test_every_line_that_break_lines_breaks_stands_once_in_its_file():
     for each in BREAKS:
         source = (ROOT / "src/rankwise" / each.file).read_text(encoding="utf-8")
         assert source.count(each.line) == 1, f"{each.file}: {each.line}"
-    for *_, file, name in shown:
-        tests = (ROOT / "tests" / file).read_text(encoding="utf-8")
-        assert re.search(rf"^\s*def {name.rpartition('::')[2]}\(", tests, re.M), f"{file}: {name}"
+        assert set(each.tests.split()) <= set(TESTS), each.tests
 
 
 @pytest.mark.parametrize("page", PAGES)

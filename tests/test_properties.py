@@ -13,11 +13,11 @@ from scipy.optimize import minimize_scalar
 
 import rankwise as rw
 from rankwise import DataError, Observations, losses
-from rankwise.datasets import Reading, read_file, shard_file
+from rankwise.io import Reading, read_file, shard_file
 from rankwise.model import LowRankModel
 from rankwise.model.files import load, save
-from rankwise.observations import map_shard
-from rankwise.observations.shard_files import write_shard
+from rankwise.storage import map_shard
+from rankwise.storage.shard_files import write_shard
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 SHAPE = (6, 5)
@@ -262,7 +262,7 @@ def test_a_late_line_means_what_an_early_one_does_and_streams_read_the_same(
         path = room / name
         path.write_bytes(end.join([*parts, ""]).encode())
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rankwise.datasets.lines.SAMPLE", 150)  # bytes: some six lines
+            patch.setattr("rankwise.io.lines.SAMPLE", 150)  # bytes: some six lines
             found.append(cells(read_file(path, duplicates="mean", **how)))
             folder, _ = shard_file(path, room / f"{name}-shards", how=Reading(**how), duplicates="mean")
         found.append(cells(rw.ShardFolder(folder)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import make_observations, rarely
-from test_expected import COMPILED
+from loss_cases import COMPILED
 
 from rankwise import MatrixCompletion, Observations, Problem, selection, solve
 from rankwise.losses import Absolute, Huber, Logistic, Square

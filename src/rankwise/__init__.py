@@ -31,12 +31,12 @@ _HOMES = {
     "load": "model",
     "loss": "losses",
     "solve": "solvers",
-    "write_shards": "observations",
+    "write_shards": "storage",
 }
-_MODULES = ("dask", "datasets", "losses", "objectives", "plots", "selection", "solvers", "spectral")
+_MODULES = ("dask", "datasets", "io", "losses", "objectives", "plots", "selection", "solvers", "spectral")
 
 if TYPE_CHECKING:
-    from . import dask, datasets, losses, objectives, plots, selection, solvers, spectral
+    from . import dask, datasets, io, losses, objectives, plots, selection, solvers, spectral
     from ._errors import (
         CheckpointError,
         ClusterError,
@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from .losses import loss
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
-    from .observations import Observations, write_shards
+    from .observations import Observations
     from .solvers import solve
+    from .storage import write_shards
 
 
 def __getattr__(name: str) -> Any:
@@ -99,6 +100,7 @@ __all__ = [
     "SignedLinkPredictor",
     "dask",
     "datasets",
+    "io",
     "load",
     "loss",
     "losses",

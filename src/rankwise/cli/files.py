@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._errors import DataError
 from .._files import check_replaceable, replacing
-from ..datasets import Reading, Side, Table, read_table
+from ..io import Reading, Side, Table, read_table
 from ..losses import Loss
 from ..model import LowRankModel
 from ..observations.labels import lookup

@@ -13,10 +13,11 @@ from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
-from ..observations import Observations, is_shard_folder
+from ..observations import Observations
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers.checkpoint import check_folder
-from ..solvers.needs import need_in_memory
+from ..solvers.validation import need_in_memory
+from ..storage import is_shard_folder
 from .files import ToldToRead, check_output, check_values, known, read, reading
 from .progress import Watch
 from .tables import console, size_of

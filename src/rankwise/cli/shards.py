@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from ..datasets import shard_file
 from ..engines import ShardFolder
+from ..io import shard_file
 from .files import ToldToRead, reading
 from .tables import console
 from .words import plural

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from .._errors import DataError
 from ..engines import Cluster, client_of, usable_cores
-from ..engines.cluster import collect, free_workers
-from ..engines.dealing import deal
-from ..engines.over import check_largest
+from ..engines.cluster.client import collect, free_workers
+from ..engines.cluster.placement import deal
+from ..engines.factory import check_largest
 from ..losses import Loss
 from ..observations import Observations, TargetFacts, cut_rows
 from ..observations.build import starts_of

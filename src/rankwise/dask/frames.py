@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from .._errors import DataError
 from .._extras import require
 from ..engines import client_of
-from ..engines.cluster import collect
+from ..engines.cluster.client import collect
 from ..observations import cut_rows
 from ..observations.build import check_duplicates, refuse_huge, refuse_repeat, refuse_weightless, starts_of
 from ..observations.frames import column_of, need_names
 from . import tasks
 from .entries import ClusterEntries, shuffled
-from .looks import Counted, Names, check, look, merged
+from .scan import Counted, Names, check, look, merged
 
 Array = NDArray[Any]
 FAN_IN = 16  # lists of labels that one task merges

@@ -8,8 +8,9 @@ from typing import Any
 
 from .._errors import DataError, ShardFileError
 from ..engines import client_of
-from ..engines.cluster import collect
-from ..observations import Piece, StoredEntries, is_shard_folder, map_shard
+from ..engines.cluster.client import collect
+from ..observations import Piece
+from ..storage import StoredEntries, is_shard_folder, map_shard
 from .entries import ClusterEntries
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

@@ -11,7 +11,7 @@ from ..observations import Piece
 from ..observations.build import merge_repeats, rows_of, sort_entries, starts_of
 from ..observations.frames import coded, column_of, numbers_of
 from ..observations.shards import joined, rows_between
-from .looks import SIDES, Names
+from .scan import SIDES, Names
 
 Array = NDArray[Any]
 

@@ -1,7 +1,7 @@
 """MovieLens ratings in the formats that GroupLens publishes."""
 
+from ..io.text import AnyPath, Layout, first_line, read_entries
 from ..observations import Observations
-from .text import AnyPath, Layout, first_line, read_entries
 
 TABS = Layout("\t", (0, 1, 2), None, "`user<TAB>item<TAB>rating<TAB>time`")
 COLONS = Layout("::", (0, 1, 2), None, "`user::item::rating::time`")

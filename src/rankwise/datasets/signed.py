@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
+from ..io.text import AnyPath, Layout, read_entries
 from ..observations import Observations
-from .text import AnyPath, Layout, read_entries
 
 Array = NDArray[Any]
 SNAP = Layout("\t", (0, 1, 2), "#", "`from<TAB>to<TAB>sign` with a sign of -1 or 1", lambda signs: np.abs(signs) == 1)

@@ -2,11 +2,11 @@
 
 from .base import Answers, Engine
 from .cluster import Cluster, client_of
+from .disk import ShardFolder
+from .factory import check_targets, engine_over
 from .offsets import Offsets
-from .over import check_targets, engine_over
 from .selection import best_weight
 from .shard import Shard
-from .stored import ShardFolder
 from .threads import Threads, usable_cores
 
 __all__ = [

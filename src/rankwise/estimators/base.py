@@ -20,7 +20,7 @@ from ..observations import Observations
 from ..selection import choose_rank
 from ..solvers import Result, fit_offsets, get, solve
 from ..solvers.checkpoint import check_folder
-from ..solvers.needs import need_in_memory
+from ..solvers.validation import need_in_memory
 from .calibration import calibrated, set_aside
 from .progress import Aim, watched
 from .serving import Serving

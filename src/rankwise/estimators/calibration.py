@@ -16,7 +16,7 @@ from ..model.scales import spread_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
-from ..solvers.needs import need_in_memory
+from ..solvers.validation import need_in_memory
 
 WAYS = ("auto", "variances", "quantiles")
 

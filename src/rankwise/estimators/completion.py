@@ -13,7 +13,7 @@ from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import choose_ridge
 from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
-from ..solvers.needs import need_in_memory
+from ..solvers.validation import need_in_memory
 from .base import LowRankEstimator, loss_for
 from .matrices import MatrixEstimator
 

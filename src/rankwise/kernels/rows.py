@@ -8,7 +8,7 @@ from numba import float64, uint64
 
 from .jit import jit, part
 from .lanes import accumulate, add, add_times, load, store, times, total, widen, zeros
-from .positive import solve_positive
+from .ldl import solve_positive
 from .tiles import STRIDE, TILE, add_squares, add_vectors, collect, hold, parabolas, predict, values, workspace
 
 HALVINGS = 12

@@ -13,12 +13,12 @@ from .._errors import ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
-from .archive import DAMAGE, read_arrays, write_arrays
+from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from ..storage.seal import sealed
 from .intervals import from_arrays, to_arrays
 from .learned import Learned
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
-from .seal import sealed
 from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3

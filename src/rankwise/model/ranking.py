@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import is_whole
 from .._errors import SettingError
 from ..engines import usable_cores
-from ..kernels import top
+from ..kernels import topk as top
 
 Array = NDArray[Any]
 BLOCK = 64  # rows that one thread ranks at a time

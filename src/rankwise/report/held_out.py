@@ -13,7 +13,7 @@ from ..model import LowRankModel
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..observations.labels import lookup
-from ..solvers.needs import need_in_memory
+from ..solvers.validation import need_in_memory
 
 Array = NDArray[Any]
 MOST = float(np.finfo(np.float64).max)

@@ -13,7 +13,7 @@ from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_in_memory, need_l1, need_positive
+from .validation import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
 INSTEAD = 'use method="glrl-nonsmooth"'

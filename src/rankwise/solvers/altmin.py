@@ -12,8 +12,8 @@ from ..objectives import PlaneRestriction, Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
-from .needs import need_move, need_smooth
 from .steps import bisect
+from .validation import need_move, need_smooth
 
 Array = NDArray[Any]
 TRIES = 40

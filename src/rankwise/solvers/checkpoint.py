@@ -17,17 +17,17 @@ from .._errors import CheckpointError, SettingError
 from .._locks import is_taken, release
 from .._version import __version__
 from ..engines import Offsets
-from ..model.archive import DAMAGE, read_arrays, write_arrays
-from ..model.seal import sealed
 from ..model.sides import Side
 from ..objectives import Ridged
 from ..objectives.journal import Added, Journal
 from ..objectives.snapshot import MultitaskSnapshot, RidgedSnapshot, Snapshot
+from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from ..storage.seal import sealed
+from ..storage.trees import Packer, UnknownPart, Unpacker
 from . import altmin, nonsmooth, nuclear, sweep_state
 from .history import Record
 from .pattern_prior import PatternPrior
 from .run import Kept, Run
-from .trees import Packer, UnknownPart, Unpacker
 
 log = logging.getLogger("rankwise")
 FORMAT, VERSION = "rankwise-checkpoint", 1

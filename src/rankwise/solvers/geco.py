@@ -13,8 +13,8 @@ from .._errors import SettingError
 from ..objectives import Problem
 from .base import Solver
 from .history import StepReport
-from .needs import need_move, need_smooth
 from .steps import first_weight, minimise
+from .validation import need_move, need_smooth
 
 Array = NDArray[Any]
 

@@ -8,10 +8,10 @@ from .altmin import AltMin
 from .base import Solver
 from .geco import GECO
 from .greedy import GreedyPursuit
-from .needs import need_smooth
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .sweeps import BayesSweeps, FactorSweeps
+from .validation import need_smooth
 from .wiberg import Wiberg
 
 METHODS: dict[str, tuple[Any, str]] = {

@@ -15,9 +15,9 @@ from ..objectives import Objective
 from ..spectral import LowRank, SparsePlusLowRank
 from .base import Solver
 from .history import StepReport
-from .needs import need_positive, need_share
 from .resume import resume_path
 from .steps import bisect
+from .validation import need_positive, need_share
 
 Array = NDArray[Any]
 STEPS = ("best", "paper")

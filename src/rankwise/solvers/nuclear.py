@@ -13,7 +13,7 @@ from ..objectives import Problem
 from ..spectral import LowRank, SparsePlusLowRank, block_svd, widen
 from .base import Solver
 from .history import StepReport
-from .needs import need_move, need_positive
+from .validation import need_move, need_positive
 
 Array = NDArray[Any]
 DIVERGED = 1e8  # values this many times the first one come from a Lipschitz constant that is too small

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from .._checks import is_whole
 from .._errors import SettingError
 from ..objectives import Objective
-from .needs import need_share, need_smooth
 from .steps import minimise, solve_quadratic
+from .validation import need_share, need_smooth
 
 Array = NDArray[Any]
 

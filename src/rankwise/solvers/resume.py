@@ -10,7 +10,7 @@ from ..engines import Engine
 from ..model import LearnedSide, LowRankModel
 from ..model.sides import Side
 from ..objectives import Objective, Problem
-from .needs import need_move
+from .validation import need_move
 
 Array = NDArray[Any]
 

@@ -17,11 +17,11 @@ from ..objectives import Problem
 from ..spectral import block_svd
 from .base import Solver
 from .history import StepReport
-from .levels import best_level, place_level
-from .needs import need_entries, need_not_negative, need_positive
+from .intercept import best_level, place_level
 from .pattern_prior import PatternPrior
 from .resume import laid_out, resumed_side, side_places
 from .sweep_state import State
+from .validation import need_entries, need_not_negative, need_positive
 
 Array = NDArray[Any]
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}

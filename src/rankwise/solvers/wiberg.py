@@ -17,7 +17,7 @@ from .altmin import unit_terms
 from .base import Solver
 from .history import StepReport
 from .memory import refuse_if_too_large
-from .needs import need_in_memory, need_l1, need_positive
+from .validation import need_in_memory, need_l1, need_positive
 
 Array = NDArray[Any]
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number

@@ -1,0 +1,5 @@
+"""The engine whose shards live in the workers of a Dask cluster."""
+
+from .client import Cluster, client_of
+
+__all__ = ["Cluster", "client_of"]

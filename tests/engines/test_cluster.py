@@ -1,0 +1,390 @@
+"""Fits on a cluster of processes: the bits of the threads engine, counted messages, clear refusals."""
+
+import copy
+import math
+import pickle
+import ssl
+from types import SimpleNamespace
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from clusters import digest, on_cluster, solved, some_entries, tiny_shards, workers
+from distributed.security import Security
+from sklearn.base import clone
+
+import rankwise
+import rankwise.dask
+from rankwise import DataError, LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
+from rankwise.engines import Cluster, Shard, Threads, client_of
+from rankwise.engines.cluster import client as cluster
+from rankwise.engines.cluster.lines import Line
+from rankwise.engines.cluster.messages import BY_ROW
+from rankwise.engines.cluster.placement import deal
+from rankwise.engines.cluster.relay import Relay
+from rankwise.losses import Absolute, Huber, Logistic, Square
+from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
+from rankwise.spectral import Lanczos, PowerMethod
+
+NAMES = {"row": "user", "col": "film", "value": "stars"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with workers(3) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def many_shards(monkeypatch):
+    tiny_shards(monkeypatch)
+
+
+SOLVERS = {
+    "none": (GreedyPursuit("none"), Logistic()),
+    "economic": (GreedyPursuit("economic"), Logistic()),
+    "coefficients": (GreedyPursuit("coefficients"), Logistic()),
+    "economic, square": (GreedyPursuit("economic", Lanczos(tol=0.1, block=2)), Square()),
+    "coefficients, square": (GreedyPursuit("coefficients"), Square()),
+    "nonsmooth": (NonsmoothPursuit(), Absolute()),
+    "factors": (FactorSweeps(), Square()),
+    "factors, by counts": (FactorSweeps(count_power=0.5), Square()),
+    "bayes": (BayesSweeps(), Square()),
+    "altmin": (AltMin(), Logistic()),
+    "ais-impute": (AISImpute(20.0), Square()),
+}
+
+
+@pytest.mark.parametrize("weights", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
+def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights):
+    observations = some_entries(signs=isinstance(loss, Logistic), weights=weights)
+    problem = Problem(on_cluster(client, observations), loss)
+    assert solved(problem, solver) == solved(Problem(observations, loss), solver)
+    assert isinstance(problem.engine, Cluster) and len(problem.engine.loads) >= 6
+
+
+def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
+    """A line to each worker; Dask's own messages to it where there can be no line; through the scheduler at worst."""
+    observations, solver = some_entries(), GreedyPursuit("economic")
+    wanted = solved(Problem(observations, Square()), solver)
+    ways = []
+    close = Cluster.close
+    monkeypatch.setattr(Cluster, "close", lambda each: (ways.extend(_ways(each)), close(each)))
+    assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
+    assert ways == [(Line, None)] * 3
+    monkeypatch.setattr(cluster, "line_from", lambda relay: relay)
+    for direct in (True, False):
+        ways.clear()
+        monkeypatch.setattr(cluster, "reaches", lambda client, address, direct=direct: direct)
+        assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
+        assert ways == [(Relay, direct)] * 3
+
+
+def _ways(engine):
+    return [(type(holding.line), getattr(holding.line, "direct", None)) for holding in engine.holdings]
+
+
+@pytest.mark.slow
+def test_lines_are_encrypted_where_dask_is():
+    """With keys made for the moment, and the same bits."""
+    observations = some_entries()
+    with workers(2, security=Security.temporary()) as client:
+        problem = Problem(on_cluster(client, observations), Square())
+        problem.value()
+        assert all(holding.address.startswith("tls://") for holding in problem.engine.holdings)
+        assert all(isinstance(holding.line.socket, ssl.SSLSocket) for holding in problem.engine.holdings)
+        assert solved(problem, BayesSweeps()) == solved(Problem(observations, Square()), BayesSweeps())
+
+
+def test_a_ridge_and_float64_have_the_same_bits(client):
+    observations = some_entries()
+    found, wanted = (
+        solved(Ridged(Problem(given, Square(), dtype="float64"), 0.5), GreedyPursuit("economic"))
+        for given in (on_cluster(client, observations), observations)
+    )
+    assert found == wanted
+
+
+@pytest.mark.slow
+def test_a_loss_of_the_users_own_travels(client):
+    @rankwise.loss(smooth=True, lipschitz=1.0)
+    def log_cosh(x, o):
+        return abs(x - o) + math.log(1 + math.exp(-2 * abs(x - o)))
+
+    observations = some_entries()
+    solved(Problem(observations, log_cosh), GreedyPursuit("economic"))  # compiled: what is compiled cannot travel
+    assert pickle.loads(pickle.dumps(copy.copy(Huber(0.3)))) == Huber(0.3)
+    found = solved(Problem(on_cluster(client, observations), log_cosh), GreedyPursuit("economic"))
+    assert found == solved(Problem(observations, log_cosh), GreedyPursuit("economic"))
+
+
+def ratings(seed=0, signs=False):
+    observations = some_entries(seed=seed, signs=signs)
+    users = np.array([f"u{row:03}" for row in observations.rows])
+    return pd.DataFrame({"user": users, "film": observations.cols * 7, "stars": observations.targets})
+
+
+SETTINGS = {
+    "economic": {"refine": "economic", "rank": 3, "loss": "square"},
+    "with offsets": {"refine": "economic", "rank": 2, "loss": "square", "offsets": "both", "ridge": 0.5},
+    "the default": {"rank": 3, "max_iter": 3},
+    "eglrl": {"method": "eglrl", "rank": 2, "loss": "logistic"},
+    "robust": {"method": "glrl-nonsmooth", "rank": 2, "loss": "l1"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_the_estimator_finds_the_same_model(client, settings):
+    frame = ratings(signs=settings.get("loss") == "logistic")
+    wanted = MatrixCompletion(**settings).fit(frame, **NAMES)
+    given = dd.from_pandas(frame.sample(frac=1.0, random_state=3), npartitions=4, sort=False)
+    found = rankwise.dask.MatrixCompletion(client=client, **settings).fit(given, **NAMES)
+    for part in ("path", "U", "V"):
+        assert getattr(found.model_, part).tobytes() == getattr(wanted.model_, part).tobytes()
+    assert found.model_.targets.low == wanted.model_.targets.low
+    assert np.array_equal(found.model_.targets.thresholds, wanted.model_.targets.thresholds)
+    pairs = frame["user"][:20], frame["film"][:20]
+    assert np.array_equal(found.predict_entries(*pairs), wanted.predict_entries(*pairs))
+    assert (
+        found.recommend("u003", exclude_seen=False)[0].tolist()
+        == wanted.recommend("u003", exclude_seen=False)[0].tolist()
+    )
+
+
+def test_a_fitted_estimator_is_like_any_other(client, tmp_path):
+    frame = ratings()
+    frame.to_parquet(tmp_path / "ratings.parquet")
+    estimator = rankwise.dask.MatrixCompletion(client=client, loss="square", refine="economic", rank=2)
+    estimator.fit(tmp_path / "ratings.parquet", **NAMES, held_out=frame[:50])
+    assert estimator.history_[0].score is not None
+    estimator.save(tmp_path / "model.rankwise")
+    loaded = rankwise.load(tmp_path / "model.rankwise")
+    assert "client" not in loaded.facts["settings"] and "tcp" not in str(loaded.facts)
+    again = pickle.loads(pickle.dumps(estimator))
+    assert again.client is None and np.array_equal(again.U_, estimator.U_)
+    twin = clone(estimator)
+    assert twin.client is client and twin.get_params() == estimator.get_params() and not hasattr(twin, "model_")
+    assert estimator.residuals(3, X=rankwise.Observations.from_frame(frame, **NAMES)).losses.size == 3
+
+
+REFUSED = {
+    "calibration": {"calibration": 0.1},
+    'rank="auto"': {"refine": "economic", "loss": "square"},
+    'ridge="auto"': {"refine": "factors", "rank": 2},
+    "ADMM": {"method": "admm", "loss": "l1", "rank": 2},
+    "Wiberg": {"method": "wiberg", "loss": "l1", "rank": 2},
+}
+
+
+@pytest.mark.parametrize(("what", "settings"), REFUSED.items(), ids=REFUSED)
+def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
+    entries = on_cluster(client, some_entries())
+    with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
+        rankwise.dask.MatrixCompletion(client=client, **settings).fit(entries)
+
+
+def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
+    observations = some_entries()
+    estimator = rankwise.dask.MatrixCompletion(client=client, rank=2, max_iter=2).fit(on_cluster(client, observations))
+    with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
+        estimator.residuals()
+    fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
+    with pytest.raises(SettingError, match='by="quantiles" needs the entries in memory'):
+        estimator.calibrate(fresh, by="quantiles")
+    low, high = estimator.calibrate(fresh).predict_interval([0], [0])
+    assert low < high
+
+
+def slice_of(seen, fresh):
+    """Entries that are not among those seen."""
+    keys = [given.rows * given.shape[1] + given.cols for given in (seen, fresh)]
+    return ~np.isin(keys[1], keys[0])
+
+
+@pytest.mark.parametrize("data", [np.eye(3), [1, 2], ratings(), None, []], ids=lambda data: type(data).__name__)
+def test_what_is_in_memory_is_sent_to_the_other_estimator(client, data):
+    with pytest.raises(DataError, match=r"use rankwise\.MatrixCompletion for what is in memory"):
+        rankwise.dask.MatrixCompletion(client=client).fit(data, **NAMES)
+
+
+def test_a_client_is_needed():
+    with pytest.raises(SettingError, match="No Dask client is there"):
+        client_of(None)
+    with pytest.raises(SettingError, match="must be a `dask"):
+        client_of("tcp://localhost:8786")
+
+
+def test_a_closed_client_is_refused(client, monkeypatch):
+    monkeypatch.setattr(client, "status", "closed")
+    with pytest.raises(SettingError, match="The Dask client is closed"):
+        client_of(client)
+
+
+def test_a_typo_is_refused(client):
+    with pytest.raises(TypeError, match="ranks"):
+        rankwise.dask.MatrixCompletion(client=client, ranks=3)
+
+
+def test_a_verbs_own_error_comes_back_as_itself(client):
+    problem = Problem(on_cluster(client, some_entries()), Square())
+    problem.value()
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        problem.engine.sum("nonsense")
+    assert problem.value() == Problem(some_entries(), Square()).value()  # and the engine goes on
+
+
+def broken(piece):
+    raise LossError("this shard is broken")
+
+
+def test_an_error_of_a_load_task_comes_back_as_itself(client):
+    observations = some_entries()
+    entries = on_cluster(client, observations)
+    problem = Problem(entries, Square())
+    problem.engine.loads = [*entries.loads[:-1], client.submit(broken, entries.loads[-1], pure=False)]
+    with pytest.raises(LossError, match="this shard is broken"):
+        problem.value()
+
+
+def test_shards_go_when_the_engine_is_closed_and_come_back_when_needed(client):
+    problem = Problem(on_cluster(client, some_entries()), Square())
+    problem.add(1.0, 0.5, *(np.ones(size, np.float32) for size in problem.shape))
+    value = problem.value()
+    problem.close()
+    assert problem.engine.holdings == []
+    problem._summary = None
+    assert problem.value() == value and len(problem.engine.holdings) == 3
+
+
+def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
+    """What docs/cluster.md says: 36 trips under the square loss with 30 power iterations, vectors and no more."""
+    observations, seen = some_entries(), []
+    problem = Problem(on_cluster(client, observations), Square())
+    solve(
+        problem,
+        GreedyPursuit("economic"),
+        rank=3,
+        callback=lambda record: seen.append(copy.copy(problem.engine.traffic)),
+    )
+    (n_rows, n_cols), n_workers = observations.shape, 3
+    trips, out, back = (getattr(seen[2], name) - getattr(seen[1], name) for name in ("trips", "out", "back"))
+    assert trips == 30 + 1 + 1 + 3 + 1  # twice; product; aim and plane_curve; plane; add and evaluate
+    assert out == 31 * 4 * n_cols * n_workers + 4 * (n_rows + n_cols * n_workers)  # v; then u, cut up, and v
+    parts = sum(len(parts_of(holding.numbers)) for holding in _dealt(problem))
+    assert back == 8 * n_rows + 8 * (30 * n_cols + 3 * 5) * parts  # G v once; sums
+
+
+def _dealt(problem):
+    problem.value() if problem.engine.holdings else problem.engine.sum("evaluate")
+    return problem.engine.holdings
+
+
+def parts_of(numbers):
+    """Nodes of the tree over shard numbers that a run of shards is made of."""
+    left, found = list(numbers), []
+    while left:
+        width = 1
+        while left[0] % (2 * width) == 0 and 2 * width <= len(left):
+            width *= 2
+        found.append(left[:width])
+        left = left[width:]
+    return found
+
+
+def test_bytes_of_a_sweep_with_a_given_ridge(client):
+    """What docs/cluster.md says, and the ridge of every component to every worker."""
+    observations, seen, rank = some_entries(), [], 3
+    problem = Problem(on_cluster(client, observations), Square())
+
+    def look(record):
+        both = problem.engine.traffic, problem.across.traffic
+        seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back")])
+
+    solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
+    size, n_workers = sum(observations.shape), 3
+    out, back = np.subtract(seen[3], seen[2])
+    everywhere = 4 * (rank + 2) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
+    assert out == everywhere + 4 * (rank + 2) * size
+    assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
+
+
+def test_round_trips_of_a_sweep(client):
+    """What docs/cluster.md says: one trip for each side with a given ridge; with the pattern, ten in all."""
+    for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):
+        seen = []
+        problem = Problem(on_cluster(client, some_entries()), Square())
+
+        def look(record, problem=problem, seen=seen):
+            seen.append(problem.engine.traffic.trips + problem.across.traffic.trips)
+
+        solve(problem, solver, rank=3, max_iter=5, tol=0.0, callback=look)
+        assert set(np.diff(seen)[2:]) == {wanted}
+
+
+def test_fewer_trips_with_another_oracle(client):
+    trips = []
+    for oracle in (PowerMethod(), Lanczos(tol=0.01)):
+        problem = Problem(on_cluster(client, some_entries()), Square())
+        solve(problem, GreedyPursuit("economic", oracle), rank=3)
+        trips.append(problem.engine.traffic.trips)
+    assert trips[1] < 0.6 * trips[0]
+
+
+def test_every_argument_with_a_line_per_row_is_cut_down():
+    """Whatever verb reads rows from `start` to `stop` of an argument is known to the messages."""
+    import inspect
+
+    cutting = {
+        name
+        for name, method in inspect.getmembers(Shard, inspect.isfunction)
+        if not name.startswith("_") and name != "answer" and "self.start" in inspect.getsource(method)
+    }
+    helped = {"terms", "curve_terms", "replace", "aim"}  # through _low_rank and _pull_back
+    sized_only = {"product", "gather", "twice"}
+    assert cutting | helped == set(BY_ROW) | {"shift"} | sized_only
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shards_are_dealt_evenly_and_in_runs(seed):
+    rng = np.random.default_rng(seed)
+    n, names = int(rng.integers(1, 60)), [f"w{k}" for k in range(int(rng.integers(1, 8)))]
+    sizes, threads = rng.integers(1, 100, n).tolist(), {name: int(rng.integers(1, 5)) for name in names}
+    dealt = deal(range(n), sizes, threads, {})
+    assert [number for numbers in dealt.values() for number in numbers] == list(range(n))
+    for name, numbers in dealt.items():
+        share = sum(sizes) * threads[name] / sum(threads.values())
+        assert abs(sum(sizes[k] for k in numbers) - share) <= max(sizes) + 1e-9
+    held = {name: sum(sizes[k] for k in numbers) for name, numbers in dealt.items()}
+    more = deal(range(n), sizes, threads | {"new": 2}, held)  # the same again, and a worker with nothing
+    assert (
+        sum(sizes[k] for k in more.get("new", []))
+        >= min(sum(sizes), 2 * sum(sizes) * 2 / (sum(threads.values()) + 2)) - max(sizes) - 1e-9
+    )
+
+
+def test_threads_and_cluster_say_who_they_are(client):
+    assert isinstance(Problem(some_entries(), Square()).engine, Threads)
+    assert digest(solve(Problem(some_entries(), Square()), "eglrl", rank=1)) != ""
+
+
+@pytest.fixture
+def lonely():
+    """An engine whose client only takes orders: four shards of 3, 2, 4 and 1 rows."""
+    client = SimpleNamespace(submit=lambda *order, **where: SimpleNamespace(release=lambda: None))
+    return Cluster(client, [None] * 4, np.array([0, 3, 5, 9, 10]), [3, 2, 4, 1], Square(), np.float64)
+
+
+def test_a_worker_is_told_the_rows_of_its_shards_alone(lonely):
+    rows = np.arange(10.0)
+    for numbers, wanted in (([0, 2, 3], [0, 1, 2, 5, 6, 7, 8, 9]), ([1], [3, 4]), ([0, 1, 3], [0, 1, 2, 3, 4, 9])):
+        assert lonely._make("tcp://nowhere:1", numbers, 1).take(rows).tolist() == wanted
+
+
+def test_what_waits_for_the_next_trip_stays_as_it_was_asked(lonely):
+    u, v = np.ones(10), np.ones(4)
+    lonely.run("aim", u, v, None)
+    u[:], v[:] = 2.0, 3.0
+    ((verb, args),) = lonely._queue
+    assert verb == "aim" and args[0].tolist() == [1.0] * 10 and args[1].tolist() == [1.0] * 4

@@ -1,0 +1,63 @@
+"""Losses that the laws of the row solver run over."""
+
+import math
+
+import rankwise
+from rankwise.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Mixed,
+    Ordinal,
+    OrdinalHinge,
+    Poisson,
+    ProportionalOdds,
+    Quantile,
+    SmoothHinge,
+    Square,
+    SquaredHinge,
+)
+
+
+@rankwise.loss(smooth=True, lipschitz=1.0)
+def rounded(x, o):
+    return math.sqrt(1.0 + (x - o) * (x - o)) - 1.0
+
+
+@rankwise.loss
+def lopsided(x, o):
+    return max(0.7 * (o - x), 1.3 * (x - o))
+
+
+BOUNDED = [
+    Square(),
+    Huber(),
+    Huber(0.4),
+    Absolute(),
+    Quantile(0.5),
+    Quantile(0.8),
+    Hinge(),
+    EpsilonInsensitive(0.3),
+    EpsilonInsensitive(0.0),
+]
+
+ORDERED = [OrdinalHinge(3), Ordinal(4), ProportionalOdds(4)]
+
+BOUNDED.append(ORDERED[0])
+
+AVERAGED = [Logistic(), SquaredHinge(), SmoothHinge(), Poisson(), *ORDERED[1:], rounded, lopsided]
+
+LOSSES = BOUNDED + AVERAGED
+
+MIXED = Mixed(
+    [Square(), Huber(0.4), Logistic(), Poisson(), *ORDERED, Absolute(), Quantile(0.8), Hinge()],
+    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 8, 9],
+    [0.3, -2.0, 1.0, -0.7, -1, 1, 0, 4, 0, 2, 1, 3, 0, 2, 0.6, -0.9, 1],
+    scales=[1.0, 3.0, 1.0, 0.5, 2.0, 1.0, 1.5, 0.4, 1.0, 1.0],
+    shifts=[0.0, 0.2, -0.4, 1.0, 0.0, 0.3, 0.0, 0.1, 0.0, 0.5],
+)
+
+# One loss of a user's shows what the compiler makes of them, and one mixed loss what it makes of those of levels.
+COMPILED = [loss for loss in LOSSES if loss is not rounded and loss not in ORDERED] + [MIXED]
