@@ -77,7 +77,7 @@ def test_the_readme_example_runs(example, tmp_path):
 def test_the_readme_commands_run(tmp_path, monkeypatch):
     write_ratings(tmp_path)
     monkeypatch.chdir(tmp_path)
-    commands, _ = examples_of("README.md", "sh")  # the second is for make
+    _, commands = examples_of("README.md", "sh")  # the first installs
     for line in commands.splitlines():
         done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
         assert done.exit_code == 0, done.output

@@ -63,13 +63,13 @@ def test_scores_of_the_paper_s_methods_are_the_stored_ones():
     signed = {(row["data"], row["method"]): row for row in stored("bench_signed")}
     methods = ("eglrl", "glrl", "glrl-none")
     expected = [signed[data, method] for data in ("epinions", "slashdot") for method in methods]
-    shown = [cells for cells in lines("README.md") if cells[2:3] == ["40"]]
+    shown = [cells for cells in lines("docs/reproduction.md") if cells[2:3] == ["40"]]
     assert_shown(numbers(*(cells[3] for cells in shown)), [row["accuracy_%"] for row in expected])
     assert_shown(numbers(*(cells[4] for cells in shown)), [row["paper_%"] for row in expected])
     nonsmooth = {(row["data"], row["step"], row["max_inner_rank"]): row for row in stored("bench_nonsmooth")}
     ways = (("best x 0.7", 2), ("paper, c2 = 0.05", "none"))
     expected = [nonsmooth[f"movielens-{size}", *way] for size in ("100k", "1m") for way in ways]
-    shown = [cells for cells in lines("README.md") if cells[2:3] == ["10"]]
+    shown = [cells for cells in lines("docs/reproduction.md") if cells[2:3] == ["10"]]
     assert_shown(numbers(*(cells[3] for cells in shown)), [row["MAE"] for row in expected])
     assert_shown(numbers(*(cells[4] for cells in shown)), [row["paper"] for row in expected])
 

@@ -252,7 +252,7 @@ def loss_for(loss: Any, observations: Observations, plain: bool = False) -> Any:
     """The loss itself; "auto" is logistic for targets of -1 and +1, else Huber's, or square if `plain`.
 
     Huber's turns linear at 1.345 standard deviations of the targets, the usual share; against the square loss that
-    takes 0.002 off the RMSE of MovieLens 1M and 0.003 off the MAE (docs/refinement.md).
+    takes 0.002 off the RMSE of MovieLens 1M and 0.003 off the MAE (docs/constants.md).
     """
     if not (isinstance(loss, str) and loss == "auto"):
         return loss
