@@ -1,7 +1,6 @@
 """Fits on a cluster of processes: the bits of the threads engine, counted messages, clear refusals."""
 
 import copy
-import inspect
 import math
 import pickle
 import ssl
@@ -18,7 +17,7 @@ from sklearn.base import clone
 import rankwise
 import rankwise.dask
 from rankwise import DataError, LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
-from rankwise.engines import Cluster, Join, Shard, Threads, client_of, operation, operations_of
+from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
 from rankwise.engines.cluster.lines import Line
 from rankwise.engines.cluster.placement import place
@@ -330,24 +329,6 @@ def test_fewer_trips_with_another_oracle(client):
         solve(problem, GreedyPursuit("economic", oracle), rank=3)
         trips.append(problem.engine.traffic.trips)
     assert trips[1] < 0.6 * trips[0]
-
-
-def test_every_argument_with_a_line_per_row_is_declared():
-    """Operations that read rows from `start` to `stop` of an argument declare one, and no others do."""
-    cutting = {each.name for each in operations_of(Shard) if "self.start" in inspect.getsource(each.method)}
-    helped = {"terms", "curve_terms", "replace", "aim"}  # through _low_rank and _project_slopes
-    sized_only = {"product", "gather", "twice"}
-    assert (cutting | helped) - sized_only == {each.name for each in operations_of(Shard) if each.by_row}
-
-
-def test_an_operation_is_pickled_by_name():
-    for each in operations_of(Shard):
-        assert pickle.loads(pickle.dumps(each)) is each and each.name in repr(each)
-
-
-def test_a_declaration_of_an_argument_that_is_not_there_is_refused():
-    with pytest.raises(TypeError, match="has no argument w"):
-        operation(Join.SUM, by_row=("v", "w.rows"))(lambda shard, v: v)
 
 
 @pytest.mark.parametrize("seed", range(20))

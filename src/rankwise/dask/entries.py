@@ -157,7 +157,7 @@ class ClusterEntries(Entries):
 def shuffled(
     client: Any, splits: Sequence[Any], cuts: Array, sizes: Sequence[int], make: Callable[..., Any], **settings: Any
 ) -> list[Any]:
-    """Return futures of ``make(k-th parts of all splits)`` for every shard k, on the workers where an engine places it."""
+    """Return futures of ``make(k-th parts of all splits)`` for every shard k, on the worker where it will be used."""
     placed = place(range(len(sizes)), shard_work(sizes, cuts), free_workers(client), {})
     address_of = {number: address for address, numbers in placed.items() for number in numbers}
     futures = []

@@ -49,9 +49,9 @@ class Node(NamedTuple):
 class TreeSum:
     """Sum along the binary tree over shard numbers, so that its bits do not depend on who adds up which shards.
 
-    Nodes are runs of ``2**k`` shards that begin at a multiple of ``2**k``. Two nodes that make up a larger one are added
-    as soon as both are present. A worker with a run of shards therefore sends at most two nodes per doubling of its
-    length.
+    Nodes are runs of ``2**k`` shards that begin at a multiple of ``2**k``. Two nodes that make up a larger one are
+    added as soon as both are present. A worker with a run of shards therefore sends at most two nodes per doubling of
+    its length.
     """
 
     def __init__(self, buffers: Buffers | None = None) -> None:

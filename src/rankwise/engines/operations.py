@@ -24,8 +24,8 @@ class Join(Enum):
 class Operation(Generic[Result, *Args]):
     """A method that runs on every shard, with what an engine needs to know of it.
 
-    On an instance it is a bound method, ``shard.product(v)``; on the class it is this object, ``engine.run(Shard.product,
-    v)``. It is pickled by name.
+    On an instance it is a bound method, ``shard.product(v)``; on the class it is this object, for
+    ``engine.run(Shard.product, v)``. It is pickled by name.
 
     Parameters
     ----------

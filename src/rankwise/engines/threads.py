@@ -26,9 +26,9 @@ def usable_cores(n_jobs: int | None = -1) -> int:
     Parameters
     ----------
     n_jobs : int or None, default=-1
-        A positive number is taken as it is. -1 means all usable cores, -2 all but one and so on, but one inside a joblib
-        worker, whose siblings use the other cores. None means 1 outside a joblib context, and the number of jobs of the
-        context inside one, as in scikit-learn.
+        A positive number is taken as it is. -1 means all usable cores, -2 all but one and so on, but one inside a
+        joblib worker, whose siblings use the other cores. None means 1 outside a joblib context, and the number of jobs
+        of the context inside one, as in scikit-learn.
     """
     if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise SettingError(f"`n_jobs` must be None or a non-zero integer, got {n_jobs!r}.")
@@ -89,9 +89,10 @@ class ShardLike(Protocol):
 class Threads(Engine):
     """Runs operations on shards in threads. Results do not depend on `n_jobs`.
 
-    Threads take shards in order; the one that completes the next shard in order adds its result, so sums are made along
-    one tree, see `TreeSum`. At most ``n_jobs + 2`` results wait, and one partial sum per doubling of the shards. The pool
-    starts with the first operation and ends with `close`. An operation whose last round was short runs on fewer threads.
+    Threads take shards in order; the one that completes the next shard in order adds its result, so sums are made
+    along one tree, see `TreeSum`. At most ``n_jobs + 2`` results wait, and one partial sum per doubling of the shards.
+    The pool starts with the first operation and ends with `close`. An operation whose last round was short runs on
+    fewer threads.
 
     Parameters
     ----------

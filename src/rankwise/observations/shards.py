@@ -17,9 +17,9 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     """Return the first row of every shard, and the number of rows.
 
     A shard holds about 1/16 of the observations, but at least twice as many as there are columns, so that adding up
-    the shards' column sums costs less than making them, and at most four million. Rows are not split. A row costs up to
-    eight entries more than it has, so that shards of many short rows have fewer entries; at most as many as a row has on
-    average, which keeps the shard of the longest rows below twice its share.
+    the shards' column sums costs less than making them, and at most four million. Rows are not split. A row counts as
+    up to eight entries more than it has, so that shards of many short rows have fewer entries; at most as many as a row
+    has on average, which keeps the shard of the longest rows below twice its share.
 
     Parameters
     ----------

@@ -33,9 +33,9 @@ def write_shards(
 ) -> Path:
     """Write a folder of shards from entries in any order, with memory for one shard and the labels.
 
-    The shards equal those of `Observations.from_labels` of all entries, bit for bit. Entries are written to disk as they
-    come (12 to 24 bytes each), from there to one file per shard, and each of these is sorted on its own. The folder
-    appears complete or not at all.
+    The shards equal those of `Observations.from_labels` of all entries, bit for bit. Entries are written to disk as
+    they come (12 to 24 bytes each), from there to one file per shard, and each of these is sorted on its own. The
+    folder appears complete or not at all.
 
     Parameters
     ----------

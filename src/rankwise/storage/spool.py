@@ -103,7 +103,7 @@ class Spool:
         return "weight" in (self.record.names or ())
 
     def add(self, rows: Any, cols: Any, *numbers: Any) -> None:
-        """Append entries: rows, columns, values and perhaps weights. Drop those of weight zero, but not their labels."""
+        """Append entries: rows, columns, values, perhaps weights. Drop those of weight zero, but not their labels."""
         if len(numbers) not in (1, 2):
             raise DataError("A chunk must be (rows, cols, values) or (rows, cols, values, weights).")
         n = len(rows)
