@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .operations import Args, Call, Join, Operation, Result
+from .operations import AnyOperation, Args, Call, Join, Operation, Result
 
 Array = NDArray[Any]
 SMALL = 1024  # numbers; a smaller array is not worth keeping
@@ -160,7 +160,7 @@ class Engine:
         """
         return cast(Result, self.apply(operation, args).joined())
 
-    def apply(self, operation: Operation[Any, *tuple[Any, ...]], args: tuple[Any, ...]) -> Results:
+    def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
         """Run an operation on every shard and return the results before they are joined."""
         raise NotImplementedError(f"{type(self).__name__} does not implement `apply`.")
 

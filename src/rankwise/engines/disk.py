@@ -18,7 +18,7 @@ from ..observations import Piece
 from ..storage import StoredEntries
 from .base import Buffers
 from .factory import check_targets
-from .operations import Operation
+from .operations import AnyOperation
 from .shard import Shard
 from .threads import Threads, usable_cores
 
@@ -180,7 +180,7 @@ class StoredShard:
         self.step, self.shifted = 0, False
         self._piece: Piece | None = None
 
-    def run(self, operation: Operation[Any, *tuple[Any, ...]], args: tuple[Any, ...]) -> Any:
+    def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
         piece = self._piece or self.entries.piece(self.k)
         if self.scratch.keep:

@@ -36,7 +36,8 @@ class Operation(Generic[Result, *Args]):
         Arguments with one line for every row of the matrix, of which a worker is sent the lines of its own rows. A part
         of an argument has a dotted name such as ``"offsets.rows"``.
     large : tuple of str
-        Arguments, or parts of them, that are padded with columns of zeros, which need not be sent to workers.
+        Large arrays, by the names of arguments or of parts of them, that are padded with columns of zeros; these columns
+        are not sent to workers.
 
     Attributes
     ----------
@@ -70,7 +71,8 @@ class Operation(Generic[Result, *Args]):
         return f"{self.owner.__name__}.{self.name}"
 
 
-Call = tuple[Operation[Any, *tuple[Any, ...]], tuple[Any, ...]]  # an operation and its arguments
+AnyOperation = Operation[Any, *tuple[Any, ...]]
+Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 
 def operation(
@@ -84,6 +86,6 @@ def operation(
     return declare
 
 
-def operations_of(owner: type) -> Iterator[Operation[Any, *tuple[Any, ...]]]:
-    """Operations that a class declares, in the order in which they are written."""
+def operations_of(owner: type) -> Iterator[AnyOperation]:
+    """Yield the operations that a class declares, in the order in which they are written."""
     return (member for member in vars(owner).values() if isinstance(member, Operation))

@@ -16,7 +16,7 @@ from ..losses import Loss
 from ..observations import Piece
 from .base import Buffers
 from .offsets import Offsets
-from .operations import Join, Operation, operation
+from .operations import AnyOperation, Join, operation
 
 Array = NDArray[Any]
 
@@ -66,7 +66,7 @@ class Shard:
         """D at the entries, as of the last `aim`."""
         return self._allocate("direction")
 
-    def run(self, operation: Operation[Any, *tuple[Any, ...]], args: tuple[Any, ...]) -> Any:
+    def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
         return operation.method(self, *args)
 

@@ -14,9 +14,8 @@ from joblib.parallel import get_active_backend
 from .._checks import is_whole
 from .._errors import SettingError
 from .base import Buffers, Engine, Results
-from .operations import Operation
+from .operations import AnyOperation
 
-AnyOperation = Operation[Any, *tuple[Any, ...]]
 WORTH = 1.5e-4  # seconds of work per thread: waking another thread takes as long
 
 

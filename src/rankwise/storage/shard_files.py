@@ -4,7 +4,6 @@ import json
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,13 @@ from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
 from ..observations.build import check_csr
 from ..observations.shards import Piece
+from .archive import DAMAGE
 
 Array = NDArray[Any]
 FORMAT, VERSION = "rankwise-shards", 1
 MANIFEST, SHARD = "manifest.json", "shard-{:06d}-{}.npy"
 LABELS = ("row_labels.npy", "col_labels.npy")
 LARGEST = 1 << 28  # bytes of a manifest
-# Errors of NumPy on files that are no arrays or damaged ones, whose headers it parses as Python literals.
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    MemoryError,
-    RuntimeError,
-    SyntaxError,
-    TokenError,
-)
 
 
 def write_array(path: Path, array: Array) -> dict[str, str]:
@@ -51,7 +39,7 @@ def map_array(path: Path, digest: str | None = None) -> Array:
         array = None if damaged else np.asarray(open_memmap(path, mode="r"))
     except FileNotFoundError:
         raise ShardFileError(f"There is no file {path}; write the shards again.") from None
-    except UNREADABLE as error:
+    except DAMAGE as error:
         raise ShardFileError(f"{path} cannot be read ({error}); write the shards again.") from None
     if array is None:
         raise ShardFileError(f"{path} is damaged: its digest is not that of the manifest; write the shards again.")
@@ -199,12 +187,12 @@ class Manifest:
     def shards(self, folder: Path) -> list[ShardFiles]:
         """Return the files of every shard."""
         names = ("indptr", "indices", "targets", *(["weights"] if self.weighted else []))
-        found = []
+        shards = []
         for k, size in enumerate(self.sizes):
             files = [SHARD.format(k, name) for name in names]
             digests = {file: self.files[file] for file in files if file in self.files}
-            found.append(ShardFiles(folder, k, self.cuts[k], self.cuts[k + 1], self.shape[1], size, digests))
-        return found
+            shards.append(ShardFiles(folder, k, self.cuts[k], self.cuts[k + 1], self.shape[1], size, digests))
+        return shards
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..._errors import ClusterError, SettingError
 from ...losses import Loss
 from ..base import Engine, Results
-from ..operations import Call, Join, Operation
+from ..operations import AnyOperation, Call, Join
 from ..threads import ThreadPool
 from .distributed import distributed
 from .lines import POLL, Line
@@ -103,7 +103,7 @@ class Cluster(Engine):
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
         self._lined = True  # whether connections outside Dask have worked so far
 
-    def apply(self, operation: Operation[Any, *tuple[Any, ...]], args: tuple[Any, ...]) -> Results:
+    def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
         """Run an operation on every shard, in one round trip, or queue it if its results stay in the shards."""
         self.rounds += 1
         if operation.join is Join.STAY:

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from ..base import Node, Results
 from ..offsets import Offsets
-from ..operations import Call, Join, Operation
+from ..operations import AnyOperation, Call, Join
 
 Array = NDArray[Any]
-AnyOperation = Operation[Any, *tuple[Any, ...]]
 
 
 class Zeros(NamedTuple):
