@@ -36,8 +36,8 @@ class Operation(Generic[Result, *Args]):
         Arguments with one line for every row of the matrix, of which a worker is sent the lines of its own rows. A part
         of an argument has a dotted name such as ``"offsets.rows"``.
     large : tuple of str
-        Large arrays, by the names of arguments or of parts of them, that are padded with columns of zeros; these columns
-        are not sent to workers.
+        Large arrays, by the names of arguments or of their parts, that are padded with columns of zeros, which are not
+        sent to workers.
 
     Attributes
     ----------
