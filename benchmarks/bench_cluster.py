@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import rankwise as rw
 from rankwise.dask import ClusterEntries
+from rankwise.engines import Shard
 from rankwise.observations import Piece, cut_rows
 from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit
 from rankwise.spectral import Lanczos
@@ -79,7 +80,7 @@ def asked(problem: rw.Problem, block: Array | None) -> tuple[float, float]:
     before = copy(getattr(engine, "traffic", None))
     for _ in range(20):
         start = perf_counter()
-        engine.sum("plane", 1.0, 0.0) if block is None else engine.concatenate("gather", block, block.shape[1])
+        engine.run(Shard.plane, 1.0, 0.0) if block is None else engine.run(Shard.gather, block, block.shape[1])
         seconds.append(perf_counter() - start)
     if before is None:
         return median(seconds), 0.0

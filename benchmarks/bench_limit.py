@@ -20,6 +20,7 @@ import numba
 import numpy as np
 
 import rankwise as rw
+from rankwise.engines import Shard
 from rankwise.estimators.completion import CAP
 from rankwise.kernels.rows import Task
 from rankwise.observations import Observations
@@ -61,16 +62,16 @@ def products(problem: rw.Problem) -> Iterator[Verb]:
 def entries(problem: rw.Problem) -> Iterator[Verb]:
     """Passes that look at every entry's loss."""
     engine, n, name = problem.engine, problem.observations.n_observed, problem.loss.name
-    yield f"evaluate, {name}", lambda: engine.sum("evaluate"), 12.0 * n
-    yield f"plane, {name}", lambda: engine.sum("plane", 1.0, 0.1), 12.0 * n
+    yield f"evaluate, {name}", lambda: engine.run(Shard.evaluate), 12.0 * n
+    yield f"plane, {name}", lambda: engine.run(Shard.plane, 1.0, 0.1), 12.0 * n
 
 
 def factors(problem: rw.Problem) -> Iterator[Verb]:
     """Passes that gather factor rows."""
     engine, n, rng = problem.engine, problem.observations.n_observed, np.random.default_rng(0)
     U, V = (rng.standard_normal((size, 32)).astype(problem.dtype) for size in problem.shape)
-    yield "low_rank_at, rank 32", lambda: engine.run("aim", U, V, np.ones(32)), 8.0 * n
-    yield "gather, 32 columns", lambda: engine.concatenate("gather", V, V.shape[1]), 4.0 * n
+    yield "low_rank_at, rank 32", lambda: engine.run(Shard.aim, U, V, np.ones(32)), 8.0 * n
+    yield "gather, 32 columns", lambda: engine.run(Shard.gather, V, V.shape[1]), 4.0 * n
 
 
 def row_solves(problem: rw.Problem) -> tuple[Verb, float]:

@@ -123,36 +123,36 @@ class Killer:
 
     def __init__(self, monkeypatch, client, plan):
         self.pids, self.plan, self.done = client.run(os.getpid), dict(plan), []
-        tell = Cluster._tell
+        send = Cluster._send
 
-        def hooked(engine, holding, message):
+        def hooked(engine, remote, message):
             when, act = self.plan.pop(engine.traffic.trips, (None, None))
             if when == "after":
-                tell(engine, holding, message)
+                send(engine, remote, message)
             if act is not None:
                 self.done.append(engine.traffic.trips)
                 act(self, engine)
             if when != "after":
-                tell(engine, holding, message)
+                send(engine, remote, message)
 
-        monkeypatch.setattr(Cluster, "_tell", hooked)
+        monkeypatch.setattr(Cluster, "_send", hooked)
 
     def kill(self, address):
         os.kill(self.pids[address], signal.SIGKILL)
 
 
 def one(killer, engine, which=0):
-    """Kill the worker of one holding."""
-    killer.kill(engine.holdings[which % len(engine.holdings)].address)
+    """Kill one worker."""
+    killer.kill(engine.remotes[which % len(engine.remotes)].address)
 
 
 def two(killer, engine):
     """Kill two workers at once."""
-    for holding in engine.holdings[:2]:
-        killer.kill(holding.address)
+    for remote in engine.remotes[:2]:
+        killer.kill(remote.address)
 
 
 def everyone(killer, engine):
     """Kill all workers."""
-    for holding in engine.holdings:
-        killer.kill(holding.address)
+    for remote in engine.remotes:
+        killer.kill(remote.address)

@@ -18,7 +18,6 @@ import tempfile
 import time
 import traceback
 import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
@@ -32,7 +31,7 @@ if __name__ == "__main__":
 
 MEMORY = 400_000  # kilobytes more than before
 SECONDS = 20.0  # of the processor, for one file
-READERS = ("rankwise.model", "rankwise.observations", "rankwise.solvers", "rankwise.objectives", "rankwise.losses")
+READERS = ("rankwise.model", "rankwise.storage", "rankwise.solvers", "rankwise.objectives", "rankwise.losses")
 atheris: Any = None
 if __name__ == "__main__" and importlib.util.find_spec("atheris") is not None:
     import atheris
@@ -41,12 +40,12 @@ if __name__ == "__main__" and importlib.util.find_spec("atheris") is not None:
         import rankwise as rw
         from rankwise.model import files
         from rankwise.solvers import checkpoint
-        from rankwise.storage import seal, shard_files
+        from rankwise.storage import archive, shard_files
 else:
     import rankwise as rw
     from rankwise.model import files
     from rankwise.solvers import checkpoint
-    from rankwise.storage import seal, shard_files
+    from rankwise.storage import archive, shard_files
 
 ODD: list[Any] = [None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**32, 2**63, 2**64, 10**400, -(10**400)]
 ODD += [
@@ -198,7 +197,7 @@ def resealed(content: bytes) -> bytes:
     """The same zip with a checksum that holds."""
     (file := io.BytesIO()).write(content)
     if len(content) > 2:
-        seal.seal(file)
+        archive.seal(file)
     return file.getvalue()
 
 
@@ -208,33 +207,19 @@ def damaged_zip(content: bytes, recipe: Recipe) -> bytes:
     if kind == 0:
         return edited(content, recipe)
     if kind == 1:
-        return resealed(edited(content[: -seal.LENGTH], recipe))
+        return resealed(edited(content[: -archive.LENGTH], recipe))
     return edited_zip(content, recipe)
 
 
-def damaged_shard(content: bytes, recipe: Recipe) -> bytes:
-    """A shard file, changed; mostly with a checksum that holds."""
-    kind = recipe.below(3)
-    if kind == 0:
-        return edited(content, recipe)
-    text, arrays = content[len(shard_files.MAGIC) : shard_files.HEADER], content[shard_files.HEADER :]
-    if kind == 1:
-        text = edited_json(text, recipe)
-    else:
-        arrays = edited(arrays, recipe)
-    with suppress(ValueError, TypeError, KeyError, RecursionError):
-        about = json.loads(text)
-        del about["crc"]
-        text = json.dumps(about | {"crc": _crc(about, arrays)}).encode()
-    return (shard_files.MAGIC + text).ljust(shard_files.HEADER, b" ")[: shard_files.HEADER] + arrays
-
-
-def _crc(about: dict[str, Any], arrays: bytes) -> int:
-    found, at = zlib.crc32(json.dumps(about, sort_keys=True).encode()), 0
-    for kind, size in shard_files._layout(about):
-        found = zlib.crc32(arrays[at : at + np.dtype(kind).itemsize * size], found)
-        at += shard_files._room(kind, size)
-    return found
+def resigned(folder: Path, path: Path) -> None:
+    """Let the digests of a folder of shards hold again after a change of `path`."""
+    manifest = folder / shard_files.MANIFEST
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        content = json.loads(manifest.read_bytes())
+        if path != manifest:
+            content["files"][path.name] = shard_files.file_digest(path)
+        content.pop("digest", None)
+        manifest.write_text(json.dumps(content | {"digest": shard_files._digest(content)}))
 
 
 class Target:
@@ -269,9 +254,12 @@ class Target:
         """Read a folder of shards of which one file is damaged."""
         folder = recipe.one_of(self.folders)
         path = recipe.one_of(sorted(folder.iterdir()))
-        sound = path.read_bytes()
-        damage = {".json": edited_json, ".npy": edited_array, ".bin": damaged_shard}[path.suffix]
+        manifest = folder / shard_files.MANIFEST
+        sound, signed = path.read_bytes(), manifest.read_bytes()
+        damage = {".json": edited_json, ".npy": edited_array}[path.suffix]
         path.write_bytes(edited(sound, recipe) if recipe.below(4) == 0 else damage(sound, recipe))
+        if recipe.below(4):
+            resigned(folder, path)
         try:
             entries = rw.ShardFolder(folder)
             for piece in entries.pieces():
@@ -279,6 +267,7 @@ class Target:
                 assert piece.indices.size == 0 or int(piece.indices.max()) < piece.n_cols
             repr(entries), entries.row_weights(), entries.sample(5), entries.target_facts()
         finally:
+            manifest.write_bytes(signed)
             path.write_bytes(sound)
 
     def checkpoint(self, recipe: Recipe) -> None:

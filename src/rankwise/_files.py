@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all."""
+"""Write files that appear complete or not at all."""
 
 import os
 import tempfile
@@ -11,7 +11,7 @@ from ._errors import DataError
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse a path where there is something other than a file."""
+    """Raise if there is something other than a regular file at `path`."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file in it.")
     if path.exists() and not path.is_file():
@@ -20,13 +20,13 @@ def check_replaceable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, mode: str, **how: Any) -> Iterator[Any]:
-    """An open file beside `path` that takes its place when all went well, and else is gone."""
+    """Open a temporary file beside `path` that replaces it at the end, and is removed on an error."""
     check_replaceable(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, mode, **how) as file:
             yield file
-        os.chmod(temporary, 0o666 & ~_umask())  # as any new file has it
+        os.chmod(temporary, 0o666 & ~_umask())  # the mode of a new file
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

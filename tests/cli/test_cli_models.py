@@ -448,11 +448,6 @@ def test_info_shows_the_ranks_that_were_tried(folder, tmp_path):
     )
 
 
-def test_info_reads_models_of_the_first_format():
-    shown = run("info", ROOT / "tests" / "fixtures" / "format-1.rankwise").stdout
-    assert "Loss:      not known" in shown and "rank" in shown
-
-
 def record(step, **more):
     fields = dict.fromkeys(("sigma", "alignment", "gap"))
     return Record(

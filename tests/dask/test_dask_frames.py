@@ -195,12 +195,6 @@ def test_shard_files_are_mapped_by_the_workers(client, monkeypatch, tmp_path):
     for load, piece in zip(entries.loads, wanted.pieces(), strict=True):
         for one, other in zip(load.result()[2:5], piece[2:5], strict=True):
             assert np.array_equal(one, other)
-    files = sorted(map(str, folder.glob("*.bin")))
-    unnamed = read_shards(files[::-1], client=client)
-    assert (unnamed.shape, unnamed.n_observed, unnamed.row_labels) == (wanted.shape, wanted.n_observed, None)
-    assert np.array_equal(unnamed.cuts(), wanted.cuts())
-    with pytest.raises(DataError, match="not all those of one matrix"):
-        read_shards(files[1:], client=client)
     estimators = [rankwise.dask.MatrixCompletion(client=client), MatrixCompletion()]
     for estimator in estimators:
         estimator.set_params(loss="square", refine="economic", rank=2)
@@ -214,22 +208,9 @@ def test_a_damaged_shard_file_is_refused(client, monkeypatch, tmp_path):
     tiny_shards(monkeypatch)
     frame = ratings()
     folder = write_shards([tuple(frame[name].to_numpy() for name in NAMES.values())], tmp_path / "shards")
-    victim = sorted(folder.glob("*.bin"))[1]
+    victim = sorted(folder.glob("*-targets.npy"))[1]
     content = bytearray(victim.read_bytes())
     content[-70] ^= 1
     victim.write_bytes(content)
     with pytest.raises(ShardFileError, match="damaged"):
         read_shards(folder, client=client)
-
-
-def test_shard_files_are_put_in_the_order_of_their_rows(client, monkeypatch, tmp_path):
-    tiny_shards(monkeypatch)
-    frame = ratings()
-    folder = write_shards([tuple(frame[name].to_numpy() for name in NAMES.values())], tmp_path / "shards")
-    files = sorted(folder.glob("*.bin"))
-    for k, file in enumerate(reversed(files)):
-        (tmp_path / f"{k:05d}.bin").write_bytes(file.read_bytes())
-    renamed = read_shards(list(map(str, tmp_path.glob("*.bin"))), client=client)
-    wanted = Observations.from_frame(frame, **NAMES)
-    assert np.array_equal(renamed.cuts(), wanted.cuts())
-    assert [load.result().start for load in renamed.loads] == wanted.cuts()[:-1].tolist()

@@ -14,7 +14,6 @@ import pytest
 from publisher import packed, publishing
 
 from rankwise import RankwiseError, datasets
-from rankwise._locks import LOCKS
 from rankwise.datasets.download import part_of
 from rankwise.datasets.sources import SOURCES
 
@@ -254,7 +253,6 @@ def test_a_killed_download_goes_on_and_ends_with_the_right_bytes(tmp_path):
     assert publisher.asked == [None, f"bytes={kept}-"]
 
 
-@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
 @pytest.mark.parametrize("left", [None, OTHER[:100_000]], ids=["none", "wrong"])
 def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path, left):
     with publishing(BODY, pause=0.02) as publisher:

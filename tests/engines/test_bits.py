@@ -19,7 +19,7 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from rankwise import Observations, Problem, Ridged, SettingError, solve
-from rankwise.engines import Answers, Threads, threads, usable_cores
+from rankwise.engines import Join, Results, Shard, Threads, operation, threads, usable_cores
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, get
 from rankwise.spectral import Lanczos, PowerMethod
@@ -78,7 +78,7 @@ def test_fits_have_the_same_bits_on_any_number_of_threads(n_jobs):
     assert [digest(configuration, n_jobs) for configuration in CONFIGURATIONS] == on_one_thread()
 
 
-SPEAKING = {  # every solver that speaks in verbs, and a loss for it
+SOLVERS = {  # every solver that runs shard operations, and a loss for it
     "rankwise": (BayesSweeps(), Logistic()),
     "factors": (FactorSweeps(), Square()),
     "altmin": (AltMin(), Logistic()),
@@ -88,7 +88,7 @@ SPEAKING = {  # every solver that speaks in verbs, and a loss for it
 }
 
 
-@pytest.mark.parametrize(("solver", "loss"), SPEAKING.values(), ids=SPEAKING)
+@pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
 def test_every_solver_has_the_same_bits_on_one_to_four_threads(solver, loss):
     found = set()
     for n_jobs in (1, 2, 3, 4):
@@ -113,7 +113,7 @@ def test_a_child_forked_after_a_fit_can_fit():
 
 
 def cores_and_digest():
-    return usable_cores(), usable_cores(-1), usable_cores(3), digest(CONFIGURATIONS[1])
+    return usable_cores(), usable_cores(None), usable_cores(3), digest(CONFIGURATIONS[1])
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
@@ -126,9 +126,17 @@ def test_a_joblib_worker_has_one_core_and_the_same_bits(backend):
 
 
 def test_cores_are_counted_as_joblib_counts():
-    assert usable_cores() == usable_cores(None) == usable_cores(-1) == joblib.effective_n_jobs(-1)
+    assert usable_cores() == usable_cores(-1) == joblib.effective_n_jobs(-1)
     assert [usable_cores(n) for n in (1, 3, np.int64(2), 1000)] == [1, 3, 2, 1000]
     assert usable_cores(-1000) == 1
+
+
+def test_none_is_one_thread_outside_a_joblib_context_and_its_number_inside():
+    assert usable_cores(None) == 1
+    for backend in ("threading", "loky"):
+        with joblib.parallel_config(backend, n_jobs=3):
+            assert usable_cores(None) == 3 == joblib.effective_n_jobs(None)
+            assert usable_cores(2) == 2
 
 
 @pytest.mark.parametrize("n_jobs", [0, True, False, 1.5, "2"])
@@ -138,22 +146,41 @@ def test_what_is_no_number_of_cores_is_refused(n_jobs):
 
 
 class FakeShard:
-    """A shard whose answer comes when its turn comes."""
+    """A shard that returns a number, after what it is told to do first."""
 
     def __init__(self, number, before=None):
         self.number, self.before = number, before
 
-    def answer(self, verb, args):
+    def run(self, operation, args):
         if self.before is not None:
             self.before()
-        found = np.array([self.number])
-        return (found, found.copy()) if verb == "pair" else found
+        return operation.method(self, *args)
+
+    @operation(Join.SUM)
+    def total(self):
+        return np.array([self.number])
+
+    @operation(Join.CONCATENATE)
+    def piece(self):
+        return np.array([self.number])
+
+    @operation(Join.CONCATENATE)
+    def other_piece(self):
+        return np.array([self.number])
+
+    @operation(Join.BOTH)
+    def pair(self):
+        return np.array([self.number]), np.array([self.number])
+
+    @operation(Join.STAY)
+    def nothing(self):
+        pass
 
 
-def late_first_shard(answers):
-    """Shards of which the first answers only after the fourth, the furthest two threads may be ahead."""
+def late_first_shard(numbers):
+    """Shards of which the first returns only after the fourth, the furthest two threads may be ahead."""
     fourth = threading.Event()
-    shards = [FakeShard(answer) for answer in answers]
+    shards = [FakeShard(number) for number in numbers]
     shards[0].before = lambda: fourth.wait(20) or pytest.fail("nobody ran ahead of the first shard")
     shards[3].before = fourth.set
     return shards
@@ -162,37 +189,37 @@ def late_first_shard(answers):
 TELLTALE = [1.0, 1e16, -1e16, 3.0, 1e-3, -7.0, 1e17, -1e17, 5.0]  # no two orders add these up alike
 
 
-def by_tree(answers):
+def by_tree(numbers):
     """Sum along the tree over shard numbers: the left part is the largest power of two that leaves something."""
-    if len(answers) == 1:
-        return answers[0]
-    left = 1 << (len(answers) - 1).bit_length() - 1
-    return by_tree(answers[:left]) + by_tree(answers[left:])
+    if len(numbers) == 1:
+        return numbers[0]
+    left = 1 << (len(numbers) - 1).bit_length() - 1
+    return by_tree(numbers[:left]) + by_tree(numbers[left:])
 
 
 @pytest.mark.parametrize("n", [*range(1, 18), 64, 100])
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 5])
 def test_sums_do_not_depend_on_who_adds_what_up(n, n_workers):
     rng = np.random.default_rng((n, n_workers))
-    answers = rng.standard_normal(n) * 10.0 ** rng.integers(-8, 9, n)
+    numbers = rng.standard_normal(n) * 10.0 ** rng.integers(-8, 9, n)
     owner = rng.integers(n_workers, size=n)  # in no order, as after workers were lost
-    found = Answers("sum")
-    workers = [Answers("sum") for _ in range(n_workers)]
+    results = Results(Join.SUM)
+    workers = [Results(Join.SUM) for _ in range(n_workers)]
     for number in range(n):
-        workers[owner[number]].take(number, answers[number : number + 1].copy())
-    found.merge(workers)
-    assert found.total().tolist() == [by_tree(answers.tolist())]
+        workers[owner[number]].add(number, numbers[number : number + 1].copy())
+    results.merge(workers)
+    assert results.joined().tolist() == [by_tree(numbers.tolist())]
 
 
-def test_sums_fold_in_one_order_whatever_order_answers_come_in():
+def test_sums_fold_in_one_order_whatever_order_results_come_in():
     wanted = by_tree(TELLTALE)
     assert wanted != sum(sorted(TELLTALE)) and wanted != sum(TELLTALE[1:] + TELLTALE[:1])
     engine = Threads(late_first_shard(TELLTALE), n_jobs=2)
     try:
-        assert engine.sum("verb").tolist() == [wanted]
-        pieces, total = engine.concatenate_and_sum("pair")
+        assert engine.run(FakeShard.total).tolist() == [wanted]
+        pieces, total = engine.run(FakeShard.pair)
         assert pieces.tolist() == TELLTALE and total.tolist() == [wanted]
-        assert engine.concatenate("verb").tolist() == TELLTALE
+        assert engine.run(FakeShard.piece).tolist() == TELLTALE
     finally:
         engine.close()
 
@@ -204,21 +231,21 @@ def test_an_error_in_a_shard_propagates_and_the_engine_works_on(n_jobs, bad, err
     def fail():
         raise error("shard")
 
-    shards = [FakeShard(answer) for answer in TELLTALE]
+    shards = [FakeShard(number) for number in TELLTALE]
     engine = Threads(shards, n_jobs)
     try:
         for _ in range(3):
             shards[bad].before = fail
             with pytest.raises(error, match="shard"):
-                engine.sum("verb")
+                engine.run(FakeShard.total)
             shards[bad].before = None
-            assert engine.concatenate("verb").tolist() == TELLTALE
+            assert engine.run(FakeShard.piece).tolist() == TELLTALE
     finally:
         engine.close()
 
 
 @pytest.mark.parametrize("n_jobs", [2, 4])
-def test_few_answers_wait_however_late_the_first_is(n_jobs):
+def test_few_results_wait_however_late_the_first_is(n_jobs):
     started, while_waiting, too_many = [], [], threading.Event()
 
     def first():
@@ -232,7 +259,7 @@ def test_few_answers_wait_however_late_the_first_is(n_jobs):
 
     engine = Threads([FakeShard(0.0, other if index else first) for index in range(40)], n_jobs)
     try:
-        engine.run("verb")
+        assert engine.run(FakeShard.nothing) is None
     finally:
         engine.close()
     assert n_jobs <= while_waiting[0] + 1 <= n_jobs + 2 and len(started) == 39
@@ -240,10 +267,10 @@ def test_few_answers_wait_however_late_the_first_is(n_jobs):
 
 def test_little_work_is_left_to_the_caller_and_more_is_shared(monkeypatch):
     monkeypatch.setattr(threads, "WORTH", 1e-2)
-    shards, asked = [FakeShard(answer) for answer in TELLTALE], []
+    shards, asked = [FakeShard(number) for number in TELLTALE], []
     engine = Threads(shards, n_jobs=2)
-    together = engine.team.together
-    monkeypatch.setattr(engine.team, "together", lambda work, n: asked.append(n) or together(work, n))
+    run = engine.pool.run
+    monkeypatch.setattr(engine.pool, "run", lambda work, n: asked.append(n) or run(work, n))
 
     def spin():
         end = time.thread_time() + 3e-2
@@ -253,39 +280,45 @@ def test_little_work_is_left_to_the_caller_and_more_is_shared(monkeypatch):
     try:
         for before in (None, None, spin, spin):
             shards[0].before = before
-            assert engine.concatenate("verb").tolist() == TELLTALE
-        engine.concatenate("other")
+            assert engine.run(FakeShard.piece).tolist() == TELLTALE
+        engine.run(FakeShard.other_piece)
     finally:
         engine.close()
-    assert asked == [2, 1, 1, 2, 2]  # what takes long is known after its first round, and of another verb nothing is
+    assert asked == [
+        2,
+        1,
+        1,
+        2,
+        2,
+    ]  # what takes long is known after its first round, and of another operation nothing is
 
 
-def test_closing_ends_the_threads_and_a_later_verb_starts_them_again():
+def test_closing_ends_the_threads_and_a_later_operation_starts_them_again():
     engine = Threads(late_first_shard(TELLTALE), n_jobs=2)
     before = threading.active_count()
     for _ in range(2):
-        assert engine.concatenate("verb").tolist() == TELLTALE
+        assert engine.run(FakeShard.piece).tolist() == TELLTALE
         assert threading.active_count() > before
         engine.close()
         assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("verb", ["add", "replace"])
-def test_a_verb_repeated_with_its_step_number_does_nothing(verb):
+@pytest.mark.parametrize("repeated", [Shard.add, Shard.replace], ids=repr)
+def test_an_operation_repeated_with_its_step_number_does_nothing(repeated):
     problem = Problem(signs(), Logistic(), dtype=np.float64)
     u, v = (np.full(size, size**-0.5) for size in problem.shape)
     problem.add(1.0, 50.0, u, v)
-    if verb == "replace":
+    if repeated is Shard.replace:
         problem.replace(np.array([30.0]))
-    arguments = (0.5, 20.0) if verb == "add" else (np.zeros(8), *problem.point.padded[1:])
+    arguments = (0.5, 20.0) if repeated is Shard.add else (np.zeros(8), *problem.point.padded[1:])
 
     def value():
-        return problem.engine.sum("evaluate")[0]
+        return problem.engine.run(Shard.evaluate)[0]
 
     before = value()
-    problem.engine.run(verb, problem.version, *arguments)
+    problem.engine.run(repeated, problem.version, *arguments)
     assert value() == before
-    problem.engine.run(verb, problem.version + 1, *arguments)
+    problem.engine.run(repeated, problem.version + 1, *arguments)
     assert value() != before
     problem.close()
 

@@ -20,8 +20,7 @@ from rankwise import DataError, LossError, MatrixCompletion, Problem, Ridged, Se
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
 from rankwise.engines.cluster.lines import Line
-from rankwise.engines.cluster.messages import BY_ROW
-from rankwise.engines.cluster.placement import deal
+from rankwise.engines.cluster.placement import place
 from rankwise.engines.cluster.relay import Relay
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
@@ -83,7 +82,7 @@ def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
 
 
 def _ways(engine):
-    return [(type(holding.line), getattr(holding.line, "direct", None)) for holding in engine.holdings]
+    return [(type(remote.line), getattr(remote.line, "direct", None)) for remote in engine.remotes]
 
 
 @pytest.mark.slow
@@ -93,8 +92,8 @@ def test_lines_are_encrypted_where_dask_is():
     with workers(2, security=Security.temporary()) as client:
         problem = Problem(on_cluster(client, observations), Square())
         problem.value()
-        assert all(holding.address.startswith("tls://") for holding in problem.engine.holdings)
-        assert all(isinstance(holding.line.socket, ssl.SSLSocket) for holding in problem.engine.holdings)
+        assert all(remote.address.startswith("tls://") for remote in problem.engine.remotes)
+        assert all(isinstance(remote.line.socket, ssl.SSLSocket) for remote in problem.engine.remotes)
         assert solved(problem, BayesSweeps()) == solved(Problem(observations, Square()), BayesSweeps())
 
 
@@ -210,7 +209,7 @@ def test_what_is_in_memory_is_sent_to_the_other_estimator(client, data):
 
 
 def test_a_client_is_needed():
-    with pytest.raises(SettingError, match="No Dask client is there"):
+    with pytest.raises(SettingError, match="has no Dask client"):
         client_of(None)
     with pytest.raises(SettingError, match="must be a `dask"):
         client_of("tcp://localhost:8786")
@@ -218,7 +217,7 @@ def test_a_client_is_needed():
 
 def test_a_closed_client_is_refused(client, monkeypatch):
     monkeypatch.setattr(client, "status", "closed")
-    with pytest.raises(SettingError, match="The Dask client is closed"):
+    with pytest.raises(SettingError, match="`client` is closed"):
         client_of(client)
 
 
@@ -227,11 +226,11 @@ def test_a_typo_is_refused(client):
         rankwise.dask.MatrixCompletion(client=client, ranks=3)
 
 
-def test_a_verbs_own_error_comes_back_as_itself(client):
+def test_an_error_of_an_operation_is_raised_by_the_client(client):
     problem = Problem(on_cluster(client, some_entries()), Square())
     problem.value()
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        problem.engine.sum("nonsense")
+    with pytest.raises(AttributeError, match="no attribute 'ndim'"):
+        problem.engine.run(Shard.product, "no vector")
     assert problem.value() == Problem(some_entries(), Square()).value()  # and the engine goes on
 
 
@@ -253,9 +252,9 @@ def test_shards_go_when_the_engine_is_closed_and_come_back_when_needed(client):
     problem.add(1.0, 0.5, *(np.ones(size, np.float32) for size in problem.shape))
     value = problem.value()
     problem.close()
-    assert problem.engine.holdings == []
+    assert problem.engine.remotes == []
     problem._summary = None
-    assert problem.value() == value and len(problem.engine.holdings) == 3
+    assert problem.value() == value and len(problem.engine.remotes) == 3
 
 
 def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
@@ -272,13 +271,13 @@ def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
     trips, out, back = (getattr(seen[2], name) - getattr(seen[1], name) for name in ("trips", "out", "back"))
     assert trips == 30 + 1 + 1 + 3 + 1  # twice; product; aim and plane_curve; plane; add and evaluate
     assert out == 31 * 4 * n_cols * n_workers + 4 * (n_rows + n_cols * n_workers)  # v; then u, cut up, and v
-    parts = sum(len(parts_of(holding.numbers)) for holding in _dealt(problem))
+    parts = sum(len(parts_of(remote.numbers)) for remote in _placed(problem))
     assert back == 8 * n_rows + 8 * (30 * n_cols + 3 * 5) * parts  # G v once; sums
 
 
-def _dealt(problem):
-    problem.value() if problem.engine.holdings else problem.engine.sum("evaluate")
-    return problem.engine.holdings
+def _placed(problem):
+    problem.value() if problem.engine.remotes else problem.engine.run(Shard.evaluate)
+    return problem.engine.remotes
 
 
 def parts_of(numbers):
@@ -332,32 +331,18 @@ def test_fewer_trips_with_another_oracle(client):
     assert trips[1] < 0.6 * trips[0]
 
 
-def test_every_argument_with_a_line_per_row_is_cut_down():
-    """Whatever verb reads rows from `start` to `stop` of an argument is known to the messages."""
-    import inspect
-
-    cutting = {
-        name
-        for name, method in inspect.getmembers(Shard, inspect.isfunction)
-        if not name.startswith("_") and name != "answer" and "self.start" in inspect.getsource(method)
-    }
-    helped = {"terms", "curve_terms", "replace", "aim"}  # through _low_rank and _pull_back
-    sized_only = {"product", "gather", "twice"}
-    assert cutting | helped == set(BY_ROW) | {"shift"} | sized_only
-
-
 @pytest.mark.parametrize("seed", range(20))
-def test_shards_are_dealt_evenly_and_in_runs(seed):
+def test_shards_are_placed_evenly_and_in_runs(seed):
     rng = np.random.default_rng(seed)
     n, names = int(rng.integers(1, 60)), [f"w{k}" for k in range(int(rng.integers(1, 8)))]
     sizes, threads = rng.integers(1, 100, n).tolist(), {name: int(rng.integers(1, 5)) for name in names}
-    dealt = deal(range(n), sizes, threads, {})
-    assert [number for numbers in dealt.values() for number in numbers] == list(range(n))
-    for name, numbers in dealt.items():
+    placed = place(range(n), sizes, threads, {})
+    assert [number for numbers in placed.values() for number in numbers] == list(range(n))
+    for name, numbers in placed.items():
         share = sum(sizes) * threads[name] / sum(threads.values())
         assert abs(sum(sizes[k] for k in numbers) - share) <= max(sizes) + 1e-9
-    held = {name: sum(sizes[k] for k in numbers) for name, numbers in dealt.items()}
-    more = deal(range(n), sizes, threads | {"new": 2}, held)  # the same again, and a worker with nothing
+    held = {name: sum(sizes[k] for k in numbers) for name, numbers in placed.items()}
+    more = place(range(n), sizes, threads | {"new": 2}, held)  # the same again, and a worker with nothing
     assert (
         sum(sizes[k] for k in more.get("new", []))
         >= min(sum(sizes), 2 * sum(sizes) * 2 / (sum(threads.values()) + 2)) - max(sizes) - 1e-9
@@ -376,15 +361,15 @@ def lonely():
     return Cluster(client, [None] * 4, np.array([0, 3, 5, 9, 10]), [3, 2, 4, 1], Square(), np.float64)
 
 
-def test_a_worker_is_told_the_rows_of_its_shards_alone(lonely):
+def test_a_worker_is_sent_the_rows_of_its_shards_alone(lonely):
     rows = np.arange(10.0)
     for numbers, wanted in (([0, 2, 3], [0, 1, 2, 5, 6, 7, 8, 9]), ([1], [3, 4]), ([0, 1, 3], [0, 1, 2, 3, 4, 9])):
-        assert lonely._make("tcp://nowhere:1", numbers, 1).take(rows).tolist() == wanted
+        assert lonely._start("tcp://nowhere:1", numbers, 1).take(rows).tolist() == wanted
 
 
 def test_what_waits_for_the_next_trip_stays_as_it_was_asked(lonely):
     u, v = np.ones(10), np.ones(4)
-    lonely.run("aim", u, v, None)
+    lonely.run(Shard.aim, u, v, None)
     u[:], v[:] = 2.0, 3.0
-    ((verb, args),) = lonely._queue
-    assert verb == "aim" and args[0].tolist() == [1.0] * 10 and args[1].tolist() == [1.0] * 4
+    ((queued, args),) = lonely._queue
+    assert queued is Shard.aim and args[0].tolist() == [1.0] * 10 and args[1].tolist() == [1.0] * 4

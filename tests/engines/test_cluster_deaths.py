@@ -69,17 +69,17 @@ def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(
     """Nothing breaks the connection; the scheduler no longer knows the worker, and the call is given up."""
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     value = problem.value()
-    silent = problem.engine.holdings[0].address
-    tell, known = Cluster._tell, module.workers_of
+    silent = problem.engine.remotes[0].address
+    send, known = Cluster._send, module.workers_of
     asked = []
 
-    def hooked(engine, holding, message):
-        if holding.address == silent and not asked:
+    def hooked(engine, remote, message):
+        if remote.address == silent and not asked:
             asked.append(silent)  # and will never answer, as nothing is sent
         else:
-            tell(engine, holding, message)
+            send(engine, remote, message)
 
-    monkeypatch.setattr(Cluster, "_tell", hooked)
+    monkeypatch.setattr(Cluster, "_send", hooked)
     monkeypatch.setattr(module, "workers_of", lambda client: {k: n for k, n in known(client).items() if k != silent})
     problem._summary = None
     assert problem.value() == value and silent not in _addresses(problem.engine)
@@ -90,7 +90,7 @@ def fit_with(client, monkeypatch, plan, solver=SOLVERS[0][0], loss=SOLVERS[0][1]
     wanted = solved(Problem(data_for(loss), loss), solver)
     problem = Problem(on_cluster(client, data_for(loss)), loss)
     killer = Killer(monkeypatch, client, plan)
-    before = {holding for holding in killer.pids}
+    before = {remote for remote in killer.pids}
     held = []
     close = Cluster.close
     monkeypatch.setattr(Cluster, "close", lambda engine: (held.extend(_addresses(engine)), close(engine)))
@@ -100,13 +100,13 @@ def fit_with(client, monkeypatch, plan, solver=SOLVERS[0][0], loss=SOLVERS[0][1]
 
 
 def _addresses(engine):
-    return [holding.address for holding in engine.holdings]
+    return [remote.address for remote in engine.remotes]
 
 
 def test_a_worker_that_is_stopped_for_a_while_is_waited_for(client, processes, monkeypatch):
 
     def stop(killer, engine):
-        pid = killer.pids[engine.holdings[0].address]
+        pid = killer.pids[engine.remotes[0].address]
         os.kill(pid, signal.SIGSTOP)
         threading.Timer(2.5, os.kill, (pid, signal.SIGCONT)).start()
 
@@ -128,11 +128,11 @@ def test_one_dies_while_lost_shards_are_made_anew(client, processes, monkeypatch
     killed, make = [], Cluster._make
 
     def hooked(engine, address, numbers, n_threads):
-        holding = make(engine, address, numbers, n_threads)
+        remote = make(engine, address, numbers, n_threads)
         if engine.traffic.trips == 30 and not killed:
             killed.append(address)
             killer.kill(address)
-        return holding
+        return remote
 
     killer = Killer(monkeypatch, client, {})
     monkeypatch.setattr(Cluster, "_make", hooked)
@@ -165,7 +165,7 @@ def test_no_worker_is_left(client, processes, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 2.0)
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     Killer(monkeypatch, client, {10: ("after", everyone)})
-    with pytest.raises(ClusterError, match="No Dask worker is there, and none has come within 2 s"):
+    with pytest.raises(ClusterError, match="has no worker, and none joined within 2 s"):
         solved(problem, GreedyPursuit("economic"))
 
 
@@ -179,12 +179,12 @@ from rankwise.engines import Cluster
 from rankwise.observations import shards
 file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 shards.SMALLEST = 256
-tell = Cluster._tell
-def hooked(engine, holding, message):
+send = Cluster._send
+def hooked(engine, remote, message):
     if engine.traffic.trips == last:
         os.kill(os.getpid(), signal.SIGKILL)
-    tell(engine, holding, message)
-Cluster._tell = hooked
+    send(engine, remote, message)
+Cluster._send = hooked
 solver, loss = SOLVERS[which]
 with Client(scheduler_file=file, set_as_default=False, timeout=60) as client:
     problem = Problem(on_cluster(client, data_for(loss)), loss)

@@ -1,4 +1,4 @@
-"""The connection between a client and a holder of shards: what is sent arrives, strangers are turned away, ends end."""
+"""The connection between a client and a worker: messages arrive, strangers are turned away, connections end."""
 
 import gc
 import socket
@@ -9,26 +9,27 @@ import numpy as np
 import pytest
 from distributed.security import Security
 
+from rankwise.engines import Shard
 from rankwise.engines.cluster import lines
 from rankwise.engines.cluster.lines import Door, Line, listen, receive, send
-from rankwise.engines.cluster.messages import Reply, Told, Zeros, own
+from rankwise.engines.cluster.messages import Message, Padded, Reply, Zeros, as_sent, writable
 
 HERE = "127.0.0.1"
 
 
 class Echo:
-    """Answers with the question, and counts."""
+    """Replies with the message, and counts."""
 
     def __init__(self):
-        self.asked = 0
+        self.handled = 0
 
-    def ask(self, told):
-        self.asked += 1
-        return told
+    def handle(self, message):
+        self.handled += 1
+        return message
 
 
 def never():
-    raise TimeoutError("Nothing comes.")
+    raise TimeoutError("No message in time.")
 
 
 @pytest.fixture
@@ -63,81 +64,94 @@ ARRAYS = {
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
 def test_what_is_sent_arrives_and_can_be_written_to(pair, array):
-    message = Told("sum", [("gather", (array, 3)), ("aim", (array, None, (1.5, Zeros((2,), "<f4"))))])
+    message = Message([(Shard.gather, (array, 3)), (Shard.aim, (array, None, (1.5, Zeros((2,), "<f4"))))])
     sending = threading.Thread(target=send, args=(pair[0], message, never))
     sending.start()
     found = receive(pair[1], never)
     sending.join()
-    assert found.join == "sum" and [verb for verb, _ in found.verbs] == ["gather", "aim"]
-    for _, args in found.verbs:
+    assert [operation for operation, _ in found.calls] == [Shard.gather, Shard.aim]
+    for _, args in found.calls:
         assert args[0].dtype == array.dtype and np.array_equal(args[0], array)
-        assert own(args[0]).flags.writeable and own(args[0]).flags.aligned
-    assert found.verbs[1][1][1:] == (None, (1.5, Zeros((2,), "<f4")))
+        assert writable(args[0]).flags.writeable and writable(args[0]).flags.aligned
+    assert found.calls[1][1][1:] == (None, (1.5, Zeros((2,), "<f4")))
+
+
+@pytest.mark.parametrize("width", [1, 3, 5, 8])
+def test_columns_of_zeros_at_the_end_are_not_sent(width):
+    array = np.zeros((6, 8), np.float32)
+    array[:, :width] = np.arange(1.0, 6 * width + 1).reshape(6, width)
+    array[:, 0] = -0.0  # a zero with a sign is kept
+    sent = as_sent(array, padded=True)
+    assert (sent.block.shape == (6, width)) if isinstance(sent, Padded) else width == 8
+    assert writable(sent).tobytes() == array.tobytes()
+    assert as_sent(array).shape == (6, 8)
 
 
 def test_large_arrays_are_not_copied_on_arrival(pair):
     array = np.arange(4000.0)
     send(pair[0], Reply(pieces=[(0, array)]), never)
     found = receive(pair[1], never).pieces[0][1]
-    assert own(found) is found and np.array_equal(found, array)
+    assert writable(found) is found and np.array_equal(found, array)
 
 
 def test_questions_are_answered_until_the_client_hangs_up():
-    holder = Echo()
-    line = Line(HERE, listen(HERE, None, holder), None, never)
+    worker = Echo()
+    line = Line(HERE, listen(HERE, None, worker), None, never)
     for question in ("one", np.arange(1e5), ("three", None)):
-        line.tell(question)
-        assert np.array_equal(line.hear(), question) if isinstance(question, np.ndarray) else line.hear() == question
-    assert holder.asked == 3
+        line.send(question)
+        assert (
+            np.array_equal(line.receive(), question) if isinstance(question, np.ndarray) else line.receive() == question
+        )
+    assert worker.handled == 3
     line.close()
     assert ended()
 
 
-def test_a_line_ends_with_the_holder():
+def test_a_line_ends_with_the_worker():
     """Dask lets an actor go; the line must not keep it, nor its shards."""
-    holder = Echo()
-    line = Line(HERE, listen(HERE, None, holder), None, never)
-    line.tell("anything")
-    line.hear()
-    del holder
+    worker = Echo()
+    line = Line(HERE, listen(HERE, None, worker), None, never)
+    line.send("anything")
+    line.receive()
+    del worker
     gc.collect()
     assert ended()
-    with pytest.raises(OSError, match=r"hung up|reset"):
-        line.hear()
-    line.tell("anything")  # is for `hear` to say
-    line.tell("anything")
-    with pytest.raises(OSError, match=r"hung up|reset|Bad file|Broken"):
-        line.hear()
+    with pytest.raises(OSError, match=r"closed the connection|reset"):
+        line.receive()
+    line.send("anything")  # `receive` raises
+    line.send("anything")
+    with pytest.raises(OSError, match=r"closed the connection|reset|Bad file|Broken"):
+        line.receive()
     line.close()
 
 
 def test_strangers_are_turned_away_and_the_client_is_still_let_in(monkeypatch):
     monkeypatch.setattr(lines, "GREETING", 0.5)
-    holder = Echo()
-    door = listen(HERE, None, holder)
+    worker = Echo()
+    door = listen(HERE, None, worker)
     with socket.create_connection((HERE, door.port)) as silent, socket.create_connection((HERE, door.port)) as rude:
         rude.sendall(bytes(lines.SECRET))
         assert silent.recv(1) == b"" and rude.recv(1) == b""  # no word of welcome, nothing unpickled
     monkeypatch.undo()
     line = Line(HERE, door, None, never)
-    line.tell(1)
-    assert line.hear() == 1 and holder.asked == 1
+    line.send(1)
+    assert line.receive() == 1 and worker.handled == 1
     line.close()
     assert ended()
 
 
 def test_a_client_does_not_listen_to_a_stranger():
-    holder = Echo()
-    door = listen(HERE, None, holder)
-    with pytest.raises(ConnectionError, match="Somebody else answers"):
+    worker = Echo()
+    door = listen(HERE, None, worker)
+    with pytest.raises(ConnectionError, match="Another program answers"):
         Line(HERE, door._replace(welcome=bytes(lines.SECRET)), None, never)
     assert ended()
 
 
 def test_nobody_comes(monkeypatch):
     monkeypatch.setattr(lines, "OPEN", 0.1)
-    holder = Echo()
-    door = listen(HERE, None, holder)
+    worker = Echo()
+    door = listen(HERE, None, worker)
     assert ended()
     with pytest.raises(OSError, match="refused"):
         Line(HERE, door, None, never)
@@ -159,19 +173,19 @@ def test_a_client_looks_around_while_the_other_side_hangs(monkeypatch, size):
             raise Gone
 
     with socket.create_server((HERE, 0)) as server:
-        door, guests = Door(server.getsockname()[1], b"k" * lines.SECRET, b"w" * lines.SECRET), []
+        door, clients = Door(server.getsockname()[1], b"k" * lines.SECRET, b"w" * lines.SECRET), []
 
         def welcome():
-            guests.append(server.accept()[0])
-            guests[0].sendall(door.welcome)
+            clients.append(server.accept()[0])
+            clients[0].sendall(door.welcome)
 
         threading.Thread(target=welcome).start()
         line = Line(HERE, door, None, wait)
         with pytest.raises(Gone):
-            line.tell(np.zeros(size, np.uint8))
-            line.hear()
+            line.send(np.zeros(size, np.uint8))
+            line.receive()
         line.close()
-        guests[0].close()
+        clients[0].close()
     assert len(looks) == 3
 
 
@@ -182,15 +196,15 @@ def contexts(keys):
 
 def test_with_keys_only_who_has_one_of_the_same_authority_is_heard():
     (theirs, mine), (_, strange) = contexts(Security.temporary()), contexts(Security.temporary())
-    holder = Echo()
-    door = listen(HERE, theirs, holder)
+    worker = Echo()
+    door = listen(HERE, theirs, worker)
     for wrong in (None, strange):
         with pytest.raises(OSError):
             Line(HERE, door, wrong, never)
     line = Line(HERE, door, mine, never)
     assert line.socket.version() in ("TLSv1.2", "TLSv1.3")
     for size in (1, 1_000_000):
-        line.tell(np.ones(size))
-        assert line.hear().sum() == size
+        line.send(np.ones(size))
+        assert line.receive().sum() == size
     line.close()
-    assert ended() and holder.asked == 2
+    assert ended() and worker.handled == 2

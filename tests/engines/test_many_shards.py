@@ -1,4 +1,4 @@
-"""Several shards answer as one does, and as NumPy does: every verb finds its own rows. Threads alone would not tell."""
+"""Several shards give the results of one, and of NumPy: every operation finds its own rows."""
 
 import numpy as np
 import pytest

@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize, minimize_scalar
 
 from rankwise import Observations, Problem
+from rankwise.engines import Shard
 from rankwise.kernels.expected import expected_at, majorised
 from rankwise.kernels.rows import HALVINGS, TILE, Task
 from rankwise.losses import (
@@ -430,7 +431,7 @@ def test_what_is_bounded_is_never_halved(loss):
 def test_the_expected_loss_of_fixed_sides_is_the_sum_over_the_entries(loss):
     rows = Rows(loss, seed=4)
     given = rows.other.given(rows.constant, rows.mine.offset, rows.blur)
-    found = rows.problem.engine.sum("expected_loss", given, rows.mine.means, rows.mine.variances)
+    found = rows.problem.engine.run(Shard.expected_loss, given, rows.mine.means, rows.mine.variances)
     n = rows.seen.shape[0]
     wanted = sum(rows.parabolas(i, rows.mine.means[i], rows.mine.variances[i])[0].sum() for i in range(n))
     assert found[0] == pytest.approx(wanted, rel=1e-10)
@@ -439,7 +440,7 @@ def test_the_expected_loss_of_fixed_sides_is_the_sum_over_the_entries(loss):
 def test_the_expected_loss_knows_weights_and_tiles():
     rows = Rows(Square(), seed=4, weights=True, heavy=2 * TILE + 90)
     given = rows.other.given(rows.constant, rows.mine.offset, rows.blur)
-    found = rows.problem.engine.sum("expected_loss", given, rows.mine.means, rows.mine.variances)
+    found = rows.problem.engine.run(Shard.expected_loss, given, rows.mine.means, rows.mine.variances)
     n = rows.seen.shape[0]
     wanted = sum(rows.parabolas(i, rows.mine.means[i], rows.mine.variances[i])[0].sum() for i in range(n))
     assert found[0] == pytest.approx(wanted, rel=1e-10)

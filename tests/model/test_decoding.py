@@ -14,7 +14,7 @@ from rankwise.losses import Hinge, Logistic, Poisson, Square
 from rankwise.model import DECODINGS, Posterior, Targets, save
 from rankwise.model.targets import Sample, grid_of
 from rankwise.selection import mean_absolute_error, root_mean_squared_error, split_entries
-from rankwise.storage.seal import seal
+from rankwise.storage.archive import seal
 
 X = np.linspace(-4.0, 9.0, 131) + 0.003  # at no threshold, and halfway between no two stars
 ROWS, COLS = np.zeros(X.size, int), np.arange(X.size)

@@ -24,6 +24,7 @@ from rankwise import (
     load,
     solve,
 )
+from rankwise.engines import Shard
 from rankwise.kernels.rows import Task
 from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
 from rankwise.model import save
@@ -80,7 +81,7 @@ def row_objective(state, uncertain):
     """What the row solves lower: scaled expected loss, distance from the prior, and minus half the log variances."""
     rows = state.rows
     given = state.cols.given(state.constant, rows.offset, state.blur)
-    total = state.scale * rows.engine.sum("expected_loss", given, rows.means, rows.variances)[0]
+    total = state.scale * rows.engine.run(Shard.expected_loss, given, rows.means, rows.variances)[0]
     off = rows.counts[:, None] * rows.precisions * ((rows.means - rows.around) ** 2 + rows.variances)
     return total + 0.5 * off.sum() - (0.5 * np.log(rows.variances).sum() if uncertain else 0.0)
 

@@ -16,7 +16,7 @@ from rankwise.model import save
 from rankwise.model.intervals import KEPT, Calibration, Pair, Spread
 from rankwise.model.scales import spread_of
 from rankwise.selection import split_entries
-from rankwise.storage.seal import seal
+from rankwise.storage.archive import seal
 
 SHAPE = (300, 200)
 COVERAGES = (0.5, 0.8, 0.95)

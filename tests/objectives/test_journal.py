@@ -20,9 +20,9 @@ def some_entries(loss, shape=(60, 40), seed=0):
 def new_shards(problem):
     """Shards that know nothing but what the problem says of the past."""
     shards = [Shard(piece, problem.loss, problem.dtype) for piece in problem.observations.pieces()]
-    for verb, args in problem.verbs_to_here():
+    for operation, args in problem.calls_to_here():
         for shard in shards:
-            shard.answer(verb, args)
+            shard.run(operation, args)
     return shards
 
 
@@ -88,16 +88,16 @@ def test_a_new_shard_joins_in_at_any_round(name):
 
     def fit(renew):
         problem = Problem(some_entries(loss, seed=1), loss)
-        engine, ask = problem.engine, problem.engine.ask
+        engine, apply = problem.engine, problem.engine.apply
 
-        def ask_new(*args):
+        def apply_to_new(*args):
             engine.shards = new_shards(problem)
             for shard in engine.shards:
                 shard.buffers = engine.buffers
-            return ask(*args)
+            return apply(*args)
 
         if renew:
-            engine.ask = ask_new
+            engine.apply = apply_to_new
         return solve(problem, solver, rank=4, max_iter=4).model
 
     old, new = fit(False), fit(True)

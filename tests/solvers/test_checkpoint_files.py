@@ -25,13 +25,11 @@ from hypothesis.extra import numpy as hnp
 import rankwise
 from rankwise import CheckpointError, Observations, Problem, Ridged, SettingError, solve
 from rankwise._digests import checksum
-from rankwise._locks import LOCKS
 from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import GreedyPursuit, Solver, checkpoint
 from rankwise.solvers.history import StepReport
-from rankwise.storage.archive import DAMAGE, read_arrays, write_arrays
-from rankwise.storage.seal import seal
+from rankwise.storage.archive import DAMAGE, read_arrays, seal, write_arrays
 from rankwise.storage.trees import Packer, UnknownPart, Unpacker
 
 
@@ -428,7 +426,6 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
     assert done.stderr.count("no checkpoint of step") == 1 and "file too large" in done.stderr
 
 
-@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
     ask = "import sys; from rankwise.solvers.checkpoint import check_folder; check_folder(sys.argv[1], None, True)"
     seen = []
@@ -437,7 +434,6 @@ def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
     assert child(ask, tmp_path).returncode == 0
 
 
-@pytest.mark.skipif(not LOCKS, reason="this system has no locks")
 def test_a_folder_that_another_fit_of_this_process_writes_to_is_refused(tmp_path):
     tries = []
 
@@ -725,7 +721,7 @@ def test_plain_files_are_read_as_numpy_reads_them(tmp_path):
 
 
 @pytest.mark.parametrize("array", [np.arange(5.0), np.zeros(0), np.array(3)], ids=["several", "none", "one"])
-def test_a_file_that_was_never_sealed_has_the_checksums_of_its_parts(array):
+def test_a_file_whose_digest_was_made_after_the_damage_has_the_checksums_of_its_parts(array):
     file = io.BytesIO()
     np.savez(file, part=array)
     whole = file.getvalue()
@@ -733,5 +729,9 @@ def test_a_file_that_was_never_sealed_has_the_checksums_of_its_parts(array):
     for at in range(start, start + 128 + array.nbytes):
         flipped = bytearray(whole)
         flipped[at] ^= 1
+        damaged = io.BytesIO(flipped)
+        seal(damaged)
         with pytest.raises(DAMAGE):
-            read_arrays(io.BytesIO(flipped))
+            read_arrays(damaged)
+    with pytest.raises(ValueError, match="digest"):
+        read_arrays(io.BytesIO(whole))  # it has none

@@ -1,12 +1,16 @@
 """Shards on disk hold what observations in memory hold, learn the same bits, and never trust a file."""
 
 import contextlib
+import io
 import json
 import os
+import pickle
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,10 +21,12 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise import Observations, Problem, solve
-from rankwise.engines.disk import Scratch, as_bytes
+from rankwise._digests import file_digest
+from rankwise.engines import Shard
+from rankwise.engines.disk import Scratch, allocate, as_bytes
 from rankwise.observations import shards as cutting
-from rankwise.storage import map_shard, write_shards
-from rankwise.storage.shard_files import write_shard
+from rankwise.storage import write_shards
+from rankwise.storage.shard_files import MANIFEST, ShardFiles, _digest, write_shard
 
 
 @pytest.fixture(autouse=True)
@@ -127,15 +133,15 @@ def test_facts_and_samples_are_those_of_memory(tmp_path):
 
 @pytest.mark.parametrize("memory_limit", [None, "1 GB"])
 def test_a_step_that_is_repeated_does_nothing(tmp_path, memory_limit):
-    """Shards on disk are made anew for every verb, and remember how far they are."""
+    """Shards on disk are made anew for every operation, and remember how far they are."""
     problem = Problem(rw.ShardFolder(written(tmp_path), memory_limit=memory_limit), "square", n_jobs=1)
     u, v = (np.full(size, size**-0.5) for size in problem.shape)
     problem.add(1.0, 50.0, u, v)
-    before = problem.engine.sum("evaluate")[0]
-    problem.engine.run("add", problem.version, 0.5, 20.0)
-    assert problem.engine.sum("evaluate")[0] == before
-    problem.engine.run("add", problem.version + 1, 0.5, 20.0)
-    assert problem.engine.sum("evaluate")[0] != before
+    before = problem.engine.run(Shard.evaluate)[0]
+    problem.engine.run(Shard.add, problem.version, 0.5, 20.0)
+    assert problem.engine.run(Shard.evaluate)[0] == before
+    problem.engine.run(Shard.add, problem.version + 1, 0.5, 20.0)
+    assert problem.engine.run(Shard.evaluate)[0] != before
 
 
 @pytest.mark.parametrize("method", ["eglrl", "glrl", "altmin", "ais-impute", "rankwise", "factors"])
@@ -211,102 +217,143 @@ def written(tmp_path, **options):
     return write_shards(chunked(rows, cols, values), tmp_path / "f", **options)
 
 
-def test_a_bit_that_flips_anywhere_in_a_shard_is_noticed(tmp_path):
-    path = written(tmp_path) / "shard-000001.bin"
-    sound = path.read_bytes()
+def files_of(folder, number=1):
+    return sorted(folder.glob(f"shard-{number:06d}-*.npy"))
+
+
+def rewritten(folder, **changes):
+    """Write the manifest again with other values and a digest that holds."""
+    content = json.loads((folder / MANIFEST).read_text()) | changes
+    content.pop("digest", None)
+    (folder / MANIFEST).write_text(json.dumps(content | {"digest": _digest(content)}))
+
+
+def test_a_bit_that_flips_anywhere_is_noticed(tmp_path):
+    folder = write_shards(chunked(as_text(entries()[0]), *entries()[1:]), tmp_path / "f")
     rng = np.random.default_rng(0)
-    places = sorted({*range(0, 160, 3), *rng.integers(len(sound), size=300).tolist()})
-    before = map_shard(path)
-    for at in places:
-        path.write_bytes(sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :])
-        try:
-            piece = map_shard(path)
-        except rw.ShardFileError:
-            continue
-        for name in ("start", "n_cols", "indptr", "indices", "targets"):  # padding holds nothing
-            assert np.array_equal(getattr(piece, name), getattr(before, name)), at
+    for path in [*files_of(folder), *folder.glob("*_labels.npy"), folder / MANIFEST]:
+        sound = path.read_bytes()
+        for at in sorted({*range(0, 130, 3), *rng.integers(len(sound), size=100).tolist()}):
+            path.write_bytes(sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :])
+            with pytest.raises(rw.ShardFileError):
+                rw.ShardFolder(folder).piece(1)
+        path.write_bytes(sound)
+    assert rw.ShardFolder(folder).piece(1).start > 0
 
 
-@pytest.mark.parametrize("length", [0, 1, 8, 100, 511, 512, 513, -1, -64, 1000])
-def test_a_shard_that_is_cut_short_or_too_long_is_refused(tmp_path, length):
-    path = written(tmp_path) / "shard-000001.bin"
+@pytest.mark.parametrize("name", ["indptr", "indices", "targets"])
+@pytest.mark.parametrize("length", [0, 1, 8, 100, 127, 128, 129, -1, -64, 1000])
+def test_a_file_that_is_cut_short_or_too_long_is_refused(tmp_path, name, length):
+    path = written(tmp_path) / f"shard-000001-{name}.npy"
     sound = path.read_bytes()
     path.write_bytes(sound + b"x" * length if length == 1000 else sound[:length])
-    with pytest.raises(rw.ShardFileError, match=r"shard-000001\.bin"):
+    with pytest.raises(rw.ShardFileError, match=rf"shard-000001-{name}\.npy"):
         rw.MatrixCompletion(max_iter=1).fit(rw.ShardFolder(tmp_path / "f"))
 
 
-def test_a_shard_that_begins_before_the_first_row_is_refused_though_its_checksum_holds(tmp_path):
-    (piece,) = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0]).pieces()
-    write_shard(tmp_path / "s.bin", piece._replace(start=-1))
-    with pytest.raises(rw.ShardFileError, match="not a shard file"):
-        map_shard(tmp_path / "s.bin")
+def test_a_file_that_is_missing_is_named(tmp_path):
+    (written(tmp_path) / "shard-000002-indices.npy").unlink()
+    with pytest.raises(rw.ShardFileError, match=r"no file .*shard-000002-indices\.npy"):
+        list(rw.ShardFolder(tmp_path / "f").pieces())
 
 
-@pytest.mark.parametrize("field", ["n_rows", "n_entries", "n_cols", "start", "targets", "weights", "crc"])
-@pytest.mark.parametrize("lie", [2**62, -1, 2**31, "x", None, 1.5, [1]])
-def test_a_header_that_lies_takes_no_memory(tmp_path, field, lie):
-    path = written(tmp_path) / "shard-000001.bin"
-    sound = path.read_bytes()
-    about = json.loads(sound[8:512])
-    if about[field] == lie:
-        return
-    path.write_bytes((sound[:8] + json.dumps(about | {field: lie}).encode()).ljust(512) + sound[512:])
-    with pytest.raises(rw.ShardFileError):
-        rw.ShardFolder(tmp_path / "f").piece(1)
+WRONG = {
+    "another column": ("indices", lambda array: array + np.uint32(17)),
+    "signed columns": ("indices", lambda array: array.astype(np.int64)),
+    "columns in no order": ("indices", lambda array: array[::-1]),
+    "rows that run backwards": ("indptr", lambda array: array[::-1]),
+    "one row more": ("indptr", lambda array: np.append(array, array[-1])),
+    "a target that is not finite": ("targets", lambda array: np.append(array[:-1], np.inf).astype(array.dtype)),
+    "targets as text": ("targets", lambda array: array.astype(str)),
+    "targets in a table": ("targets", lambda array: array[:, None]),
+}
+
+
+@pytest.mark.parametrize(("name", "change"), WRONG.values(), ids=WRONG)
+def test_entries_that_no_matrix_has_are_refused_though_all_digests_hold(tmp_path, name, change):
+    folder = written(tmp_path)
+    path = folder / f"shard-000001-{name}.npy"
+    np.save(path, change(np.load(path)))
+    rewritten(folder, files=json.loads((folder / MANIFEST).read_text())["files"] | {path.name: file_digest(path)})
+    with pytest.raises(rw.ShardFileError, match="shard-000001"):
+        rw.ShardFolder(folder).piece(1)
+
+
+def test_weights_must_be_positive_though_all_digests_hold(tmp_path):
+    (piece,) = Observations.from_coo([0, 1], [0, 1], [1.0, 2.0], weights=[1.0, 2.0]).pieces()
+    for weights in ([1.0, 0.0], [np.nan, 1.0], [1.0, -1.0]):
+        (tmp_path / str(weights)).mkdir()
+        digests = write_shard(tmp_path / str(weights), 0, piece._replace(weights=np.array(weights)))
+        files = ShardFiles(tmp_path / str(weights), 0, 0, 2, 2, 2, digests)
+        assert files.map().indices.tolist() == [0, 1]
+        with pytest.raises(rw.ShardFileError, match="damaged"):
+            files.map(check=True)
 
 
 @pytest.mark.parametrize(
-    "about",
+    "manifest",
     [b"", b"[]", b"{}", b"null", b"[" * 100_000, b'{"format": "rankwise-shards", "version": 1}', b"\xff\xfe"],
 )
-def test_a_folder_that_is_no_folder_of_shards_is_refused(tmp_path, about):
-    (tmp_path / "about.json").write_bytes(about)
+def test_a_folder_that_is_no_folder_of_shards_is_refused(tmp_path, manifest):
+    (tmp_path / MANIFEST).write_bytes(manifest)
     with pytest.raises(rw.ShardFileError, match="damaged"):
         rw.ShardFolder(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "field", ["shape", "cuts", "sizes", "weighted", "total_weight", "heaviest", "version", "format"]
+    "field", ["shape", "cuts", "sizes", "weighted", "total_weight", "heaviest", "version", "format", "files"]
 )
 @pytest.mark.parametrize("lie", [None, -1, [], [0, 1], "x", float("nan"), [2**70, 2**70], {"a": 1}, 10**400])
-def test_what_a_folder_says_of_itself_must_hold(tmp_path, field, lie):
+def test_a_manifest_that_lies_is_refused_though_its_digest_holds(tmp_path, field, lie):
     folder = written(tmp_path)
-    about = json.loads((folder / "about.json").read_text())
-    (folder / "about.json").write_text(json.dumps(about | {field: lie}))
+    rewritten(folder, **{field: lie})
     with pytest.raises(rw.ShardFileError):
         list(rw.ShardFolder(folder).pieces())
 
 
 def test_a_later_format_asks_for_an_update(tmp_path):
     folder = written(tmp_path)
-    about = json.loads((folder / "about.json").read_text())
-    (folder / "about.json").write_text(json.dumps(about | {"version": 2}))
+    rewritten(folder, version=2)
     with pytest.raises(rw.ShardFileError, match="Update"):
         rw.ShardFolder(folder)
 
 
-def test_labels_never_run_code(tmp_path):
+LABELS_DAMAGE = {
+    "pickled": lambda: pickle.dumps(print),
+    "objects": lambda: saved(np.array([print] * 60, object), allow_pickle=True),
+    "too few": lambda: saved(np.arange(59)),
+    "empty": lambda: b"",
+    "a zip": lambda: b"PK\x05\x06" + bytes(18),
+}
+
+
+def saved(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("damage", LABELS_DAMAGE.values(), ids=LABELS_DAMAGE)
+def test_labels_never_run_code_and_are_refused_though_all_digests_hold(tmp_path, damage):
     folder = written(tmp_path)
-    np.save(folder / "row_labels.npy", np.array([print] * 60, object), allow_pickle=True)
+    (folder / "row_labels.npy").write_bytes(damage())
+    digests = json.loads((folder / MANIFEST).read_text())["files"]
+    rewritten(folder, files=digests | {"row_labels.npy": file_digest(folder / "row_labels.npy")})
     with pytest.raises(rw.ShardFileError, match="row_labels"):
         rw.ShardFolder(folder)
 
 
-def test_labels_that_are_damaged_anywhere_in_their_header_are_refused(tmp_path):
+def test_labels_that_are_damaged_anywhere_in_their_header_are_labels_or_refused(tmp_path):
     folder = written(tmp_path)
-    np.save(folder / "row_labels.npy", np.arange(60))
-    content = bytearray((folder / "row_labels.npy").read_bytes())
-    rw.ShardFolder(folder)
+    digests = json.loads((folder / MANIFEST).read_text())["files"]
+    content = bytearray(saved(np.arange(60)))
     for bit in range(8 * 10, 8 * 70):
         content[bit // 8] ^= 1 << bit % 8
         (folder / "row_labels.npy").write_bytes(content)
         content[bit // 8] ^= 1 << bit % 8
-        with contextlib.suppress(rw.ShardFileError):
-            rw.ShardFolder(folder)  # of another type, some are labels still
-    for foreign in (b"", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x80\x04."):
-        (folder / "row_labels.npy").write_bytes(foreign)
-        with pytest.raises(rw.ShardFileError, match="row_labels"):
+        rewritten(folder, files=digests | {"row_labels.npy": file_digest(folder / "row_labels.npy")})
+        with contextlib.suppress(rw.ShardFileError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy warns of headers that it does not write
             rw.ShardFolder(folder)
 
 
@@ -329,7 +376,7 @@ def test_a_disk_that_is_full_gives_a_sentence_and_leaves_nothing(tmp_path, limit
 import resource, signal, numpy as np
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from rankwise import ShardFileError
-from rankwise.observations import write_shards
+from rankwise.storage import write_shards
 rng = np.random.default_rng(0)
 key = rng.permutation(200 * 100)[:10_000]
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
@@ -360,9 +407,26 @@ def test_scratch_that_does_not_fit_gives_a_sentence(tmp_path):
 def test_working_space_has_all_of_its_blocks(tmp_path):
     """A file with holes would find the disk full while it is written through memory, which ends the process."""
     scratch = Scratch(tmp_path, [1000, 70_000], np.dtype("f4"), keep=False)
-    assert scratch.room("slopes", 1).size == 70_000
+    assert scratch.array("slopes", 1).size == 70_000
     found = os.fstat(scratch._files["slopes"].fileno())
     assert 512 * found.st_blocks >= found.st_size >= 4 * 71_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 70_000, 3_000_000])
+def test_working_space_has_all_of_its_blocks_where_the_system_cannot_reserve_them(tmp_path, monkeypatch, size):
+    """macOS and Windows have no `posix_fallocate`."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    with tempfile.TemporaryFile(dir=tmp_path) as file:
+        allocate(file, size)
+        found = os.fstat(file.fileno())
+    assert found.st_size == size and 512 * found.st_blocks >= size
+
+
+def test_a_fit_from_disk_needs_no_posix_fallocate(tmp_path, monkeypatch):
+    folder = rw.ShardFolder(written(tmp_path))
+    wanted = Problem(folder, "square", n_jobs=1).value()
+    monkeypatch.delattr(os, "posix_fallocate")
+    assert Problem(folder, "square", n_jobs=1).value() == wanted
 
 
 def test_working_space_has_no_name_and_goes_with_the_process(tmp_path):
@@ -420,7 +484,7 @@ def test_a_limit_on_memory_takes_threads_away_and_then_refuses(tmp_path):
     assert rw.ShardFolder(folder, memory_limit="1 GB").engine(rw.losses.Square(), np.dtype("f4"), 3).n_jobs == 3
     one = largest * 28 + 8 * 17 * 10
     assert rw.ShardFolder(folder, memory_limit=one).engine(rw.losses.Square(), np.dtype("f4"), 3).n_jobs == 1
-    with pytest.raises(rw.SettingError, match="give more"):
+    with pytest.raises(rw.SettingError, match="must be at least"):
         rw.ShardFolder(folder, memory_limit=100).engine(rw.losses.Square(), np.dtype("f4"), 3)
 
 

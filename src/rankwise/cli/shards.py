@@ -27,7 +27,7 @@ def run(settings: Settings) -> None:
     for note in notes:
         click.echo(note, err=True)
     entries, out = ShardFolder(folder), console()
-    size = sum(path.stat().st_size for path in entries.paths)
+    size = sum(path.stat().st_size for path in folder.glob("shard-*"))
     out.print(f"Entries: {entries.n_observed:,} in {entries.shape[0]:,} rows and {entries.shape[1]:,} columns")
-    out.print(f"Shards:  {plural(len(entries.sizes), 'file')}, {size / 1e6:,.1f} MB, in {folder}")
+    out.print(f"Stored:  {plural(len(entries.sizes), 'shard')}, {size / 1e6:,.1f} MB, in {folder}")
     out.print(f"Next:    rankwise fit {folder} -o MODEL")

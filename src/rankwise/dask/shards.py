@@ -1,38 +1,28 @@
-"""Shard files as load tasks: every worker maps those that it holds."""
+"""Read a folder of shards on a cluster: every worker maps the files of its shards."""
 
 import os
-from collections.abc import Sequence
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from .._errors import DataError, ShardFileError
-from ..engines import client_of
-from ..engines.cluster.client import collect
-from ..observations import Piece
-from ..storage import StoredEntries, is_shard_folder, map_shard
+from ..engines import ShardFolder, client_of
+from ..storage import is_shard_folder
+from ..storage.shard_files import ShardFiles
 from .entries import ClusterEntries
 
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+def are_shards(path: Any) -> bool:
+    """Return whether this is the path of a folder of shards."""
+    return isinstance(path, str | os.PathLike) and is_shard_folder(path)
 
 
-def are_shards(paths: Any) -> bool:
-    """Whether this is a folder of shards, or a list of shard files."""
-    if isinstance(paths, list | tuple):
-        return bool(paths) and all(os.fspath(path).endswith(".bin") for path in paths)
-    return is_shard_folder(paths)
-
-
-def read_shards(paths: Paths, *, client: Any = None) -> ClusterEntries:
-    """Entries in shard files, which every worker must be able to read.
+def read_shards(folder: str | os.PathLike[str], *, client: Any = None) -> ClusterEntries:
+    """Read the entries of a folder of shards, which every worker must be able to read.
 
     Parameters
     ----------
-    paths : path or list of paths
-        A folder that `rankwise.write_shards` or ``rankwise shards`` has written; or all of its shard files, then
-        rows and columns are called by their numbers.
+    folder : path
+        Written by `rankwise.write_shards` or ``rankwise shards``.
     client : distributed.Client, optional
-        By default the one that this process has made last.
+        By default the one that this process made last.
 
     Examples
     --------
@@ -49,34 +39,6 @@ def read_shards(paths: Paths, *, client: Any = None) -> ClusterEntries:
     >>> client.close()
     """
     client = client_of(client)
-    if isinstance(paths, list | tuple):
-        files = sorted(os.path.abspath(path) for path in paths)
-        loads = client.map(_mapped, files, pure=False)
-        ends = collect(client, client.map(_ends, loads))
-        order = sorted(range(len(ends)), key=ends.__getitem__)  # of the rows, whatever the files are called
-        ends, loads = ([part[k] for k in order] for part in (ends, loads))
-        _check(ends)
-        return ClusterEntries(client, loads, (ends[-1][1], ends[-1][2]))
-    stored = StoredEntries(os.fspath(paths))  # type: ignore[arg-type]
-    files = [os.path.abspath(path) for path in stored.paths]
-    loads = client.map(_mapped, files, pure=False)
-    ends = collect(client, client.map(_ends, loads))
-    cuts = stored.cuts().tolist()
-    if ends != [(start, stop, stored.shape[1]) for start, stop in pairwise(cuts)]:
-        raise ShardFileError(f"Some shard files of {paths} belong to another folder; write them again.")
+    stored = ShardFolder(os.path.abspath(folder))
+    loads = client.map(ShardFiles.map, stored.shards, check=True, pure=False)
     return ClusterEntries(client, loads, stored.shape, (stored.row_labels, stored.col_labels))
-
-
-def _mapped(path: str) -> Piece:
-    return map_shard(Path(path))
-
-
-def _ends(piece: Piece) -> tuple[int, int, int]:
-    return piece.start, piece.stop, piece.n_cols
-
-
-def _check(ends: list[tuple[int, int, int]]) -> None:
-    """Raise unless the shards follow each other from the first row on."""
-    starts, stops, n_cols = zip(*ends, strict=True)
-    if starts != (0, *stops[:-1]) or len(set(n_cols)) > 1:
-        raise DataError("These shard files are not all those of one matrix; give all of a folder, or the folder.")

@@ -1,4 +1,4 @@
-"""What workers do to turn entries into shards: split, gather, sort, merge, turn."""
+"""Tasks of the workers that turn entries into shards: split, gather, sort, merge, transpose."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class Block(NamedTuple):
-    """Entries of some rows, in the order in which they came."""
+    """Entries of some rows, in the order in which they were read."""
 
     rows: NDArray[np.uint32]
     cols: NDArray[np.uint32]
@@ -25,13 +25,13 @@ class Block(NamedTuple):
     weights: Array | None
 
     def take(self, chosen: Array) -> "Block":
-        """Some of the entries."""
+        """Return some of the entries."""
         weights = None if self.weights is None else self.weights[chosen]
         return Block(self.rows[chosen], self.cols[chosen], self.targets[chosen], weights)
 
 
 class Group(NamedTuple):
-    """All entries of some rows, sorted; where the first repeat was, if that is an error."""
+    """All entries of some rows, sorted; the pair of the first duplicate, if that is an error; the largest weight."""
 
     piece: Piece
     repeat: tuple[int, int] | None
@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the client needs to know of a piece."""
+    """Sizes and weights of a piece, for the client."""
 
     start: int
     counts: NDArray[np.int64]  # entries of every row
@@ -48,7 +48,7 @@ class Measured(NamedTuple):
 
 
 def split_partition(part: Any, names: Names, row_labels: Array, col_labels: Array, cuts: Array) -> list[Block]:
-    """Entries of a partition by the shard that their row is in."""
+    """Split the entries of a partition by the shard of their row."""
     sides = []
     for name, (use, which), labels in zip(names[:2], SIDES, (row_labels, col_labels), strict=True):
         own, codes = coded(column_of(part, name, use), which)
@@ -59,7 +59,7 @@ def split_partition(part: Any, names: Names, row_labels: Array, col_labels: Arra
 
 
 def split_columns(piece: Piece, cuts: Array) -> list[Block]:
-    """Entries of a piece by the column shard that they are in; its columns are the rows of the blocks."""
+    """Split the entries of a piece by the shard of their column; columns become the rows of the blocks."""
     rows = (rows_of(piece.indptr) + piece.start).astype(np.uint32)
     return _split(Block(piece.indices, rows, piece.targets, piece.weights), cuts)
 
@@ -73,7 +73,7 @@ def _split(block: Block, cuts: Array) -> list[Block]:
 
 
 def grouped(blocks: Sequence[Block], start: int, stop: int, n_cols: int, duplicates: str = "error") -> Group:
-    """The entries of rows `start` to `stop`, sorted, repeats merged, those of weight zero left out."""
+    """Sort the entries of rows `start` to `stop`, merge duplicates, and drop those of weight zero."""
     rows, cols, targets = (np.concatenate([block[k] for block in blocks]) for k in range(3))
     weights = None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks])
     indptr, order = sort_entries(rows - np.uint32(start), cols, (stop - start, n_cols))
@@ -88,39 +88,39 @@ def grouped(blocks: Sequence[Block], start: int, stop: int, n_cols: int, duplica
     if weights is not None:
         heaviest = float(weights.max(initial=0.0))
         if not (weights > 0).all():
-            indptr, indices, targets, weights = _kept(indptr, indices, targets, weights)
+            indptr, indices, targets, weights = _positive(indptr, indices, targets, weights)
     return Group(Piece(start, n_cols, indptr, indices, targets, weights), None, heaviest)
 
 
-def _kept(indptr: Array, indices: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array, Array]:
-    """Entries of positive weight."""
-    kept = weights > 0
-    counts = np.bincount(rows_of(indptr)[kept], minlength=indptr.size - 1)
-    return starts_of(counts), indices[kept], targets[kept], weights[kept]
+def _positive(indptr: Array, indices: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the entries of positive weight."""
+    positive = weights > 0
+    counts = np.bincount(rows_of(indptr)[positive], minlength=indptr.size - 1)
+    return starts_of(counts), indices[positive], targets[positive], weights[positive]
 
 
 def summary(group: Group) -> tuple[NDArray[np.int64], tuple[int, int] | None, float]:
-    """Entries of every row, the repeat if any, the largest weight."""
+    """Return the number of entries of every row, the duplicate if any, and the largest weight."""
     return _lengths(group.piece), group.repeat, group.heaviest
 
 
 def piece_of(group: Group) -> Piece:
-    """The entries themselves."""
+    """Return the entries of a group."""
     return group.piece
 
 
 def recut(groups: Sequence[Group], start: int, stop: int) -> Piece:
-    """Rows `start` to `stop` out of groups that follow each other."""
+    """Return rows `start` to `stop` of consecutive groups."""
     return joined([rows_between(group.piece, start, stop) for group in groups])
 
 
-def turned(blocks: Sequence[Block], start: int, stop: int, n_cols: int) -> Piece:
-    """A shard of the transpose out of the blocks of all pieces, in their order."""
+def transposed(blocks: Sequence[Block], start: int, stop: int, n_cols: int) -> Piece:
+    """Return a shard of the transpose from the blocks of all pieces, in their order."""
     return grouped(blocks, start, stop, n_cols).piece
 
 
 def measured(piece: Piece) -> Measured:
-    """Sizes and weights of a piece."""
+    """Return sizes and weights of a piece."""
     weights, counts = piece.weights, _lengths(piece)
     if weights is None:
         return Measured(piece.start, counts, None, 1.0)
@@ -133,18 +133,18 @@ def _lengths(piece: Piece) -> NDArray[np.int64]:
 
 
 def column_counts(piece: Piece) -> NDArray[np.int64]:
-    """Entries of every column."""
+    """Return the number of entries of every column."""
     return np.bincount(piece.indices, minlength=piece.n_cols)
 
 
 def row_weights(piece: Piece) -> NDArray[np.float64]:
-    """Sum of the weights of every row's entries."""
+    """Return the sum of the weights of every row's entries."""
     rows = rows_of(piece.indptr)
     return np.bincount(rows, piece.weights, piece.indptr.size - 1).astype(np.float64)
 
 
 def every(piece: Piece, first: int, step: int) -> Block:
-    """Every `step`-th entry from the entry `first` on."""
+    """Return every `step`-th entry, from the entry `first` on."""
     chosen = slice(first, None, step)
     rows = (rows_of(piece.indptr)[chosen] + piece.start).astype(np.uint32)
     weights = None if piece.weights is None else piece.weights[chosen]
@@ -152,7 +152,7 @@ def every(piece: Piece, first: int, step: int) -> Block:
 
 
 def outside(piece: Piece, loss: Any) -> tuple[int, Any, int, float]:
-    """Targets that the loss does not take: how many, the first and its place; and the largest target of all."""
+    """Return the number of targets outside the domain of the loss, the first and its index, and the largest target."""
     wrong = np.flatnonzero(~loss.in_domain(piece.targets))
     first = (piece.targets[wrong[0]], int(wrong[0])) if wrong.size else (0.0, 0)
     return wrong.size, *first, float(np.abs(piece.targets).max(initial=0.0))

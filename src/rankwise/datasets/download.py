@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from filelock import FileLock
+
 from .._errors import DataError, SettingError
-from .._locks import alone
 from .sources import VARIABLE, Source, find, folders, get
 
 Report = Callable[[int, int | None], None]
@@ -78,7 +79,7 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     target = source.target(folder)
     with _writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with alone(target.parent):
+        with FileLock(target.with_name(f".{target.name}.lock")):
             if not (target.is_file() and source.matches(target)):  # it does if it was waited for
                 _complete(source, target, report, timeout)
     return target

@@ -1,90 +1,172 @@
-"""What solvers ask of an engine: a verb on every shard, and the answers joined in one of four ways."""
+"""Engine interface: run an operation on every shard and join the results of the shards as the operation declares."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .buffers import Buffers
-from .fold import Fold, Part
-from .team import Team
+from .operations import AnyOperation, Args, Call, Join, Operation, Result
 
 Array = NDArray[Any]
-STAY, CONCATENATE, SUM, BOTH = "stay", "concatenate", "sum", "both"
+SMALL = 1024  # numbers; a smaller array is not worth keeping
 
 
-class Answers:
-    """Answers of some shards to one verb: pieces with their shards' numbers, and parts of a sum."""
+class Buffers:
+    """Idle float64 arrays for reuse, since zeroing an old array costs less than fresh pages; safe between threads."""
 
-    def __init__(self, join: str, buffers: Buffers | None = None) -> None:
-        self.join, self.fold = join, Fold(buffers)
+    def __init__(self) -> None:
+        self._idle: defaultdict[tuple[int, ...], list[Array]] = defaultdict(list)
+
+    def take(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return an array of zeros."""
+        try:
+            array = self._idle[shape].pop()
+        except IndexError:
+            return np.zeros(shape)
+        array.fill(0.0)
+        return array
+
+    def give_back(self, array: Array) -> None:
+        """Keep an array that is not used any more."""
+        if array.size >= SMALL:
+            self._idle[array.shape].append(array)
+
+    def clear(self) -> None:
+        """Free all idle arrays."""
+        self._idle.clear()
+
+
+class Node(NamedTuple):
+    """Sum of the results of the shards ``first`` to ``first + width - 1``: a node of the tree of sums."""
+
+    first: int
+    width: int
+    sum: Array
+
+
+class TreeSum:
+    """Sum along the binary tree over shard numbers, so that its bits do not depend on who adds up which shards.
+
+    Nodes are runs of ``2**k`` shards that begin at a multiple of ``2**k``. Two nodes that make up a larger one are
+    added as soon as both are present. A worker with a run of shards therefore sends at most two nodes per doubling of
+    its length.
+    """
+
+    def __init__(self, buffers: Buffers | None = None) -> None:
+        self.buffers = buffers
+        self.nodes: list[Node] = []
+
+    def add(self, node: Node) -> None:
+        """Add a node; nodes must come in the order of shards."""
+        self.nodes.append(node)
+        while len(self.nodes) > 1 and _siblings(*self.nodes[-2:]):
+            self._add_last_two()
+
+    def total(self) -> Array:
+        """Return the sum over all shards, once all are present: the nodes that are left, from the last to the first."""
+        while len(self.nodes) > 1:
+            self._add_last_two()
+        return self.nodes[0].sum
+
+    def _add_last_two(self) -> None:
+        right, left = self.nodes.pop(), self.nodes.pop()
+        with np.errstate(invalid="ignore"):  # a line search may meet an infinite f
+            np.add(left.sum, right.sum, out=left.sum)
+        if self.buffers is not None:
+            self.buffers.give_back(right.sum)
+        self.nodes.append(Node(left.first, left.width + right.width, left.sum))
+
+
+def _siblings(left: Node, right: Node) -> bool:
+    return left.width == right.width and left.first % (2 * left.width) == 0 and right.first == left.first + left.width
+
+
+class Results:
+    """Results of some or all shards under one operation, not joined yet.
+
+    Attributes
+    ----------
+    pieces : list of (int, object)
+        Shard numbers and what is to be concatenated: an array, or a tuple of arrays.
+    tree : TreeSum
+        What is to be summed.
+    """
+
+    def __init__(self, join: Join, buffers: Buffers | None = None) -> None:
+        self.join, self.tree = join, TreeSum(buffers)
         self.pieces: list[tuple[int, Any]] = []
 
-    def take(self, number: int, answer: Any) -> None:
-        """The answer of one shard; shards come in order."""
-        if self.join == BOTH:
-            piece, term = answer
-        else:
-            piece = term = answer
-        if self.join in (CONCATENATE, BOTH):
+    def add(self, number: int, result: Any) -> None:
+        """Add the result of one shard; shards must come in order."""
+        if self.join is Join.SUM:
+            self.tree.add(Node(number, 1, result))
+        elif self.join is Join.CONCATENATE:
+            self.pieces.append((number, result))
+        elif self.join is Join.BOTH:
+            piece, term = result
             self.pieces.append((number, piece))
-        if self.join in (SUM, BOTH):
-            self.fold.add(Part(number, 1, term))
+            self.tree.add(Node(number, 1, term))
 
-    def merge(self, others: Iterable["Answers"]) -> None:
-        """The answers of all shards, made in several places."""
-        others = list(others)
-        self.pieces = sorted((piece for other in others for piece in other.pieces), key=lambda piece: piece[0])
-        for part in sorted((part for other in others for part in other.fold.parts), key=lambda part: part.first):
-            self.fold.add(part)
+    def merge(self, parts: Iterable["Results"]) -> None:
+        """Add the results of all shards, which several workers hold in parts."""
+        parts = list(parts)
+        self.pieces = sorted((piece for part in parts for piece in part.pieces), key=lambda piece: piece[0])
+        for node in sorted((node for part in parts for node in part.tree.nodes), key=lambda node: node.first):
+            self.tree.add(node)
 
     def joined(self) -> Any:
-        """All pieces, in the order of shards; where they are tuples, of each of their arrays."""
+        """Return the joined result of all shards."""
+        if self.join is Join.SUM:
+            return self.tree.total()
+        if self.join is Join.CONCATENATE:
+            return self._concatenated()
+        return (self._concatenated(), self.tree.total()) if self.join is Join.BOTH else None
+
+    def _concatenated(self) -> Any:
         pieces = [piece for _, piece in self.pieces]
         if isinstance(pieces[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
         return np.concatenate(pieces)
 
-    def total(self) -> Array:
-        """The sum over all shards."""
-        return self.fold.total()
-
 
 class Engine:
-    """Base of the engines: each says how a verb reaches the shards, and results do not depend on which engine it is."""
+    """Base of the engines, which differ in where the shards are. Results do not depend on the engine.
+
+    Attributes
+    ----------
+    n_jobs : int
+        Threads of this process.
+    rounds : int
+        Operations run so far.
+    recover : callable
+        Returns the calls that bring a new shard to the state of the others; set by the owner of the engine.
+    """
 
     n_jobs: int
-    team: Team = Team()
-    rounds: int = 0  # verbs run so far
-    recover: Callable[[], Iterable[tuple[str, tuple[Any, ...]]]] = staticmethod(tuple)
-    """The verbs that bring a new shard to where the others are; set by whom the shards work for."""
+    rounds: int = 0
+    recover: Callable[[], Iterable[Call]] = staticmethod(tuple)
 
-    def run(self, verb: str, *args: Any) -> None:
-        """Verbs whose answers stay in the shards."""
-        self.ask(STAY, verb, args)
+    def run(self, operation: Operation[Result, *Args], *args: *Args) -> Result:
+        """Run an operation on every shard and return the joined result.
 
-    def sum(self, verb: str, *args: Any) -> NDArray[np.float64]:
-        """Verbs whose answers add up."""
-        return self.ask(SUM, verb, args).total()
+        Parameters
+        ----------
+        operation : Operation
+            Such as ``Shard.product``.
+        *args
+            Its arguments; those with a line per row are given for all rows of the matrix.
+        """
+        return cast(Result, self.apply(operation, args).joined())
 
-    def concatenate(self, verb: str, *args: Any) -> NDArray[np.float64]:
-        """Verbs whose answers are pieces, one per shard."""
-        found: NDArray[np.float64] = self.ask(CONCATENATE, verb, args).joined()
-        return found
-
-    def concatenate_and_sum(self, verb: str, *args: Any) -> tuple[Any, NDArray[np.float64]]:
-        """Verbs that answer with a piece and a term of a sum."""
-        answers = self.ask(BOTH, verb, args)
-        return answers.joined(), answers.total()
-
-    def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
-        """One round: the verb on every shard."""
-        raise NotImplementedError(f"{type(self).__name__} runs no verbs.")
+    def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
+        """Run an operation on every shard and return the results before they are joined."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement `apply`.")
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """Some work for each of some items, beside the shards, in the engine's threads here."""
-        return self.team.each(work, items)
+        """Call `work` with each item in the engine's threads of this process; return the results in order."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement `each`.")
 
     def close(self) -> None:
-        """Let go of what is only needed while verbs run; a later verb brings it back."""
+        """Release threads, buffers and workers; the next operation acquires them again."""

@@ -1,4 +1,4 @@
-"""Shards that stay on disk: mapped when a verb needs them."""
+"""Engine over shards on disk: each is memory-mapped when an operation needs it."""
 
 import mmap
 import os
@@ -7,7 +7,7 @@ import tempfile
 import threading
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +16,33 @@ from .._errors import SettingError, ShardFileError
 from ..losses import Loss
 from ..observations import Piece
 from ..storage import StoredEntries
-from .buffers import Buffers
+from .base import Buffers
 from .factory import check_targets
+from .operations import AnyOperation
 from .shard import Shard
 from .threads import Threads, usable_cores
 
 Array = NDArray[Any]
-STATE = ("predicted", "slopes", "direction", "base")
+STATE = ("predicted", "slopes", "direction", "base")  # arrays of a shard that an operation may change
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 class ShardFolder(StoredEntries):
-    """Entries on disk, learned from without being held in memory.
+    """Observed entries in a folder of shards, fitted without loading them into memory.
 
-    What a fit needs per entry beside the entry itself, 12 to 16 bytes, also goes to the disk, to a file without a name
-    that is gone when the process is, however it ends. Results are those of the same entries in memory, bit for bit.
+    The arrays that a fit needs per entry beside the entry itself, 12 to 16 bytes, are also stored on disk, in temporary
+    files that disappear with the process. Results equal those of the same entries in memory, bit for bit.
 
     Parameters
     ----------
     folder : path
-        Made by `write_shards` or ``rankwise shards``.
+        Written by `write_shards` or ``rankwise shards``.
     memory_limit : int or str, optional
-        Bytes, or text such as "1 GB", that shards and sums may take at a time, the factors of the model and the
-        system's page cache apart. Fewer threads are used if they would take more. Without a limit, shards stay mapped
-        once they are, which saves time and leaves it to the system which of their pages it keeps.
+        Bytes, or text such as "1 GB", that mapped shards and sums may take at a time, apart from the factors of the
+        model and the system's page cache. Fewer threads are used if more would exceed it. Without a limit, shards stay
+        mapped, which saves time and leaves it to the system which of their pages it keeps.
     scratch : path, optional
-        Folder for the file without a name; by default that of the shards.
+        Folder for the temporary files; by default the folder of the shards.
 
     Examples
     --------
@@ -69,77 +70,109 @@ class ShardFolder(StoredEntries):
         self.scratch = self.folder if scratch is None else Path(scratch)
 
     def transposed(self) -> "ShardFolder":
-        """The same entries with rows and columns exchanged, in a folder inside this one; written when first needed."""
-        found = super().transposed()
-        found.memory_limit, found.scratch = self.memory_limit, self.scratch  # type: ignore[attr-defined]
-        return found  # type: ignore[return-value]
+        """Return the entries with rows and columns exchanged, from a subfolder that is written when first needed."""
+        entries = ShardFolder(self.write_transposed(), memory_limit=self.memory_limit, scratch=self.scratch)
+        entries.row_labels, entries.col_labels = self.col_labels, self.row_labels
+        return entries
 
     def engine(self, loss: Loss, dtype: np.dtype[Any], n_jobs: int | None) -> Threads:
-        """Threads over the mapped shards; refuses targets that the loss or the number type cannot take."""
+        """Return an engine over the mapped shards; raise if the loss or the dtype cannot represent a target."""
         for piece in self.pieces():
             check_targets(piece.targets, loss, dtype)
         scratch = Scratch(self.scratch, self.sizes, dtype, keep=self.memory_limit is None)
-        shards: Any = [StoredShard(self, k, loss, scratch) for k in range(len(self.sizes))]
-        return Threads(shards, self._jobs(dtype, n_jobs))
+        return Threads([StoredShard(self, k, loss, scratch) for k in range(len(self.sizes))], self._jobs(dtype, n_jobs))
 
     def _jobs(self, dtype: np.dtype[Any], n_jobs: int | None) -> int:
-        """As many threads as are wanted, or as fit under the limit."""
-        wanted = min(usable_cores(n_jobs), len(self.sizes))
+        """Return how many of the requested threads fit under the memory limit."""
+        most = min(usable_cores(n_jobs), len(self.sizes))
         if self.memory_limit is None:
-            return wanted
+            return most
         shard = max(self.sizes) * (12 + len(STATE) * dtype.itemsize)
         sums = 8 * self.shape[1]
-        for jobs in range(wanted, 0, -1):
+        for jobs in range(most, 0, -1):
             needed = jobs * shard + (jobs + 2 + len(self.sizes).bit_length()) * sums
             if needed <= self.memory_limit:
                 return jobs
         raise SettingError(
-            f"memory_limit={self.memory_limit:,} bytes is less than the {needed:,} that one shard and its sums take; "
-            "give more."
+            f"`memory_limit` must be at least {needed:,} bytes, which one shard and its sums take, "
+            f"got {self.memory_limit:,}."
         )
 
 
 class Scratch:
-    """Room on disk for what shards know beside their entries, in a file that has no name."""
+    """Temporary files for the arrays of shards that operations change.
+
+    Parameters
+    ----------
+    folder : Path
+    sizes : list of int
+        Number of entries of every shard.
+    dtype : dtype
+    keep : bool
+        Whether arrays stay mapped once they are.
+    """
 
     def __init__(self, folder: Path, sizes: list[int], dtype: np.dtype[Any], keep: bool) -> None:
         self.folder, self.dtype, self.sizes, self.keep = folder, dtype, sizes, keep
         page = mmap.ALLOCATIONGRANULARITY
-        self._rooms = [size * dtype.itemsize + -size * dtype.itemsize % page for size in sizes]
-        self._starts = np.concatenate(([0], np.cumsum(self._rooms))).tolist()
+        self._lengths = [size * dtype.itemsize + -size * dtype.itemsize % page for size in sizes]
+        self._starts = np.concatenate(([0], np.cumsum(self._lengths))).tolist()
         self._files: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, int], Array] = {}
+        self._mapped: dict[tuple[str, int], Array] = {}
 
-    def room(self, name: str, k: int) -> Array:
-        """The array of that name of shard k; zeros at first."""
-        if (name, k) in self._kept:
-            return self._kept[name, k]
+    def array(self, name: str, k: int) -> Array:
+        """Return the array `name` of shard k, mapped; zeros at first."""
+        if (name, k) in self._mapped:
+            return self._mapped[name, k]
         with self._lock:
             if name not in self._files:
-                self._files[name] = self._made()
-        mapped = mmap.mmap(self._files[name].fileno(), self._rooms[k], offset=self._starts[k])
-        found = np.frombuffer(mapped, self.dtype, self.sizes[k])
+                self._files[name] = self._new_file()
+        mapped = mmap.mmap(self._files[name].fileno(), self._lengths[k], offset=self._starts[k])
+        array = np.frombuffer(mapped, self.dtype, self.sizes[k])
         if self.keep:
-            self._kept[name, k] = found
-        return found
+            self._mapped[name, k] = array
+        return array
 
-    def _made(self) -> Any:
-        """A new file with all of its blocks, as a full disk would end the process later on."""
+    def _new_file(self) -> Any:
         try:
             file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed with this object
             weakref.finalize(self, file.close)
-            os.posix_fallocate(file.fileno(), 0, self._starts[-1])
+            allocate(file, self._starts[-1])
         except OSError as error:
             raise ShardFileError(
-                f"{self.folder} has no room for {self._starts[-1]:,} bytes of working space ({error.strerror}); make "
-                "room, or choose another place with `scratch`."
+                f"{self.folder} has no room for {self._starts[-1]:,} bytes of temporary files ({error.strerror}); free "
+                "some space, or choose another folder with `scratch`."
             ) from None
         return file
 
 
+def allocate(file: BinaryIO, size: int) -> None:
+    """Extend an empty file to `size` bytes of zeros, with all of its blocks.
+
+    A file with holes would find a full disk while it is written through a memory map, which kills the process.
+    """
+    try:
+        reserve = os.posix_fallocate
+    except AttributeError:  # macOS, Windows
+        for start in range(0, size, 1 << 20):
+            file.write(bytes(min(1 << 20, size - start)))
+        file.flush()
+    else:
+        reserve(file.fileno(), 0, size)
+
+
 class StoredShard:
-    """A shard that is mapped when a verb needs it; what it knows beside its entries is in the scratch file."""
+    """A shard that is mapped for each operation; its changing arrays are in scratch files.
+
+    Parameters
+    ----------
+    entries : StoredEntries
+    k : int
+        Number of the shard.
+    loss : Loss
+    scratch : Scratch
+    """
 
     def __init__(self, entries: StoredEntries, k: int, loss: Loss, scratch: Scratch) -> None:
         self.entries, self.k, self.loss, self.scratch = entries, k, loss, scratch
@@ -147,30 +180,30 @@ class StoredShard:
         self.step, self.shifted = 0, False
         self._piece: Piece | None = None
 
-    def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
-        """What this shard says to a verb."""
+    def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
+        """Return the result of an operation on this shard."""
         piece = self._piece or self.entries.piece(self.k)
         if self.scratch.keep:
             self._piece = piece
-        shard = Shard(piece, self.loss, self.scratch.dtype, self._room)
+        shard = Shard(piece, self.loss, self.scratch.dtype, self._array)
         shard.buffers, shard.step = self.buffers, self.step
         if self.shifted:
-            shard.base = self._room("base")
-        found = shard.answer(verb, args)
+            shard.base = self._array("base")
+        result = shard.run(operation, args)
         self.step, self.shifted = shard.step, shard.base is not None
-        return found
+        return result
 
-    def _room(self, name: str) -> Array:
-        return self.scratch.room(name, self.k)
+    def _array(self, name: str) -> Array:
+        return self.scratch.array(name, self.k)
 
 
-def as_bytes(given: int | str) -> int:
-    """Bytes as a number or as text: 1000000, "500 MB", "1.5GB"."""
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(given).lower())
+def as_bytes(size: int | str) -> int:
+    """Return a size in bytes, given as a number or as text: 1000000, "500 MB", "1.5GB"."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(size).lower())
     try:
-        n_bytes = int(float(found[1]) * UNITS[found[2]]) if found else 0
+        n_bytes = int(float(match[1]) * UNITS[match[2]]) if match else 0
     except ValueError:
         n_bytes = 0
-    if isinstance(given, bool) or n_bytes < 1:
-        raise SettingError(f'`memory_limit` must be a number of bytes or text such as "1 GB", got {given!r}.')
+    if isinstance(size, bool) or n_bytes < 1:
+        raise SettingError(f'`memory_limit` must be a number of bytes or text such as "1 GB", got {size!r}.')
     return n_bytes

@@ -1,4 +1,4 @@
-"""What a row and a column add to every prediction, whatever the other is."""
+"""Offsets of rows and columns, which are added to every prediction."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """``constant + rows[i] + cols[j]``.
+    """``constant + rows[i] + cols[j]``, added to the prediction of row i and column j.
 
     Attributes
     ----------
     constant : float
     rows : ndarray of shape (n_rows,)
     cols : ndarray of shape (n_cols,)
-        Zero for rows and columns without any entry, so that these get what is known of the other side.
+        Zero for rows and columns without any entry.
     """
 
     constant: float
@@ -27,13 +27,13 @@ class Offsets:
 
     @classmethod
     def zero(cls, shape: tuple[int, int], dtype: Any = np.float64) -> "Offsets":
-        """No offsets."""
+        """Return offsets that are all zero."""
         return cls(0.0, np.zeros(shape[0], dtype), np.zeros(shape[1], dtype))
 
     def at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
-        """Offsets at pairs of row and column numbers."""
+        """Return the offsets at pairs of row and column numbers."""
         return self.constant + self.rows[rows].astype(np.float64) + self.cols[cols]
 
     def to_dense(self) -> NDArray[np.float64]:
-        """Offsets of all pairs."""
+        """Return the offsets of all pairs, shape (n_rows, n_cols)."""
         return self.constant + self.rows.astype(np.float64)[:, None] + self.cols

@@ -1,4 +1,4 @@
-"""A row shard: some rows of the observed matrix, the prediction there, and the verbs it answers."""
+"""Row shards: some rows of the observed matrix with the prediction at their entries, and the operations on them."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -14,8 +14,9 @@ from ..kernels.lanes import pad_columns
 from ..kernels.rows import Given, Prior, Task
 from ..losses import Loss
 from ..observations import Piece
-from .buffers import Buffers
+from .base import Buffers
 from .offsets import Offsets
+from .operations import AnyOperation, Join, operation
 
 Array = NDArray[Any]
 
@@ -23,15 +24,25 @@ Array = NDArray[Any]
 class Shard:
     """Rows ``start`` to ``stop`` of an observed matrix with the current prediction at their entries.
 
-    Holds per entry the column (4 bytes), and in the problem's number type the target, the weight if any, the
-    prediction, its slope, and the direction that was aimed at, made when first needed: by `room`, which gives an array
-    for each of these names. `slopes` and `direction` also serve as scratch.
-    Verbs that change the prediction carry a step number, so that repeating one does no harm.
+    Stores per entry the column (4 bytes) and, in the problem's dtype, the target, the weight if any, the prediction X,
+    its slope, and the direction D, each allocated when first needed. `slopes` and `direction` also serve as scratch.
+    G is the matrix of slopes at the observed entries.
+
+    Operations that change the prediction carry a step number, so that repeating one has no effect.
+
+    Parameters
+    ----------
+    piece : Piece
+    loss : Loss
+    dtype : dtype
+    allocate : callable, optional
+        Returns an array of zeros, one per entry, for each of the names "predicted", "slopes", "direction" and "base";
+        in memory by default.
     """
 
-    def __init__(self, piece: Piece, loss: Loss, dtype: Any, room: Callable[[str], Array] | None = None) -> None:
+    def __init__(self, piece: Piece, loss: Loss, dtype: Any, allocate: Callable[[str], Array] | None = None) -> None:
         self.buffers = Buffers()
-        self._room = room or (lambda name: np.zeros(piece.indices.size, dtype))
+        self._allocate = allocate or (lambda name: np.zeros(piece.indices.size, dtype))
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula = loss.compiled, loss.formula
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
@@ -43,137 +54,151 @@ class Shard:
     @cached_property
     def predicted(self) -> Array:
         """X at the entries; zero at first."""
-        return self._room("predicted")
+        return self._allocate("predicted")
 
     @cached_property
     def slopes(self) -> Array:
-        """Slopes of the losses, as `evaluate` left them."""
-        return self._room("slopes")
+        """Slopes of the losses at X, as of the last `evaluate`."""
+        return self._allocate("slopes")
 
     @cached_property
     def direction(self) -> Array:
-        """What was aimed at."""
-        return self._room("direction")
+        """D at the entries, as of the last `aim`."""
+        return self._allocate("direction")
 
-    def answer(self, verb: str, args: tuple[Any, ...]) -> Any:
-        """What this shard says to a verb."""
-        return getattr(self, verb)(*args)
+    def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
+        """Return the result of an operation on this shard."""
+        return operation.method(self, *args)
 
+    @operation(Join.SUM)
     def evaluate(self) -> Array:
-        """Refresh the slopes; value, squared norm of the slopes, inner product of slopes and prediction. Join: sum."""
-        found = self.loss.evaluate(self.formula, self.predicted, self.base, self.targets, self.weights, self.slopes)
-        return np.array(found)
+        """Refresh the slopes; return f(X), the squared norm of the slopes, and the inner product of slopes and X."""
+        arrays = self.predicted, self.base, self.targets, self.weights
+        return np.array(self.loss.evaluate(self.formula, *arrays, self.slopes))
 
+    @operation(Join.CONCATENATE)
     def product(self, v: Array) -> Array:
-        """``G v`` for a vector or a block of columns. Join: concatenate."""
+        """Return ``G v`` for a vector or a block of columns."""
         rows = np.empty((self.stop - self.start, *v.shape[1:]))
         kernel = pattern.product if v.ndim == 1 else pattern.product_block
         kernel(self.indptr, self.indices, self.slopes, v, rows)
         return rows
 
+    @operation(Join.SUM, by_row=("u",))
     def transposed(self, u: Array) -> Array:
-        """``G.T u`` for a vector or a block of columns. Join: sum."""
+        """Return ``G.T u`` for a vector or a block of columns."""
         u, cols = u[self.start : self.stop], self.buffers.take((self.n_cols, *u.shape[1:]))
         kernel = pattern.transposed if u.ndim == 1 else pattern.transposed_block
         kernel(self.indptr, self.indices, self.slopes, u, cols)
         return cols
 
+    @operation(Join.BOTH, by_row=("shift",))
     def gram(self, v: Array, shift: Array) -> tuple[Array, Array]:
-        """``z = G v + shift`` and ``G.T z`` for a vector or a block of columns. Join: concatenate, sum."""
+        """Return ``z = G v + shift`` and ``G.T z`` for a vector or a block of columns, in one pass."""
         rows, shift = np.empty((self.stop - self.start, *v.shape[1:])), shift[self.start : self.stop]
         cols = self.buffers.take((self.n_cols, *v.shape[1:]))
         kernel = pattern.gram if v.ndim == 1 else pattern.gram_block
         kernel(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
         return rows, cols
 
+    @operation(Join.SUM)
     def twice(self, v: Array) -> Array:
-        """``G.T G v``, what `gram` has less its z, which need not travel. Join: sum."""
+        """Return ``G.T G v`` for a vector or a block of columns: `gram` without its z, which is not sent then."""
         rows = np.zeros((2, self.stop - self.start, *v.shape[1:]))
         cols = self.buffers.take((self.n_cols, *v.shape[1:]))
         kernel = pattern.gram if v.ndim == 1 else pattern.gram_block
         kernel(self.indptr, self.indices, self.slopes, v, rows[0], rows[1], cols)
         return cols
 
-    def aim(self, u: Array, v: Array, theta: Array | None = None) -> None:
-        """Remember ``u v.T``, or ``u diag(theta) v.T``, at the observed entries. Join: stay."""
+    @operation(Join.STAY, by_row=("u",))
+    def aim(self, u: Array, v: Array, theta: Array | None) -> None:
+        """Store the direction ``D = u v.T``, or ``u diag(theta) v.T``, at the observed entries."""
         if theta is None:
             pattern.rank_one_at(self.indptr, self.indices, u[self.start : self.stop], v, self.direction)
         else:
             self._low_rank(theta, u, v, self.direction)
 
+    @operation(Join.SUM)
     def plane(self, shrink: float, weight: float) -> Array:
-        """Value and first derivatives of f(shrink X + weight D), D being what was aimed at. Join: sum."""
-        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
-        return np.array(self.loss.plane(self.formula, *arrays, float(shrink), float(weight)))
+        """Return value and gradient in (shrink, weight) of f(shrink X + weight D)."""
+        return np.array(self.loss.plane(self.formula, *self._line(), float(shrink), float(weight)))
 
+    @operation(Join.SUM)
     def plane_curve(self, shrink: float, weight: float) -> Array:
-        """Second derivatives of f(shrink X + weight D). Join: sum."""
-        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
-        return np.array(self.loss.plane_curve(self.formula, *arrays, float(shrink), float(weight)))
+        """Return the second derivatives in (shrink, weight) of f(shrink X + weight D): xx, xd, dd."""
+        return np.array(self.loss.plane_curve(self.formula, *self._line(), float(shrink), float(weight)))
 
+    @operation(Join.SUM)
     def breakpoints(self, lo: float, hi: float, n_bins: int) -> Array:
-        """Slope of f(X + eta D) just above eta = lo, then jumps and counts in bins of (lo, hi]. Join: sum."""
-        found = np.zeros((2, n_bins))
-        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
-        slope = self.loss.breakpoints(self.formula, *arrays, float(lo), float(hi), *found)
-        return np.concatenate(([slope], found.ravel()))
+        """Return the slope of f(X + eta D) just above eta = lo, then jumps and counts in `n_bins` bins of (lo, hi]."""
+        bins = np.zeros((2, n_bins))
+        slope = self.loss.breakpoints(self.formula, *self._line(), float(lo), float(hi), *bins)
+        return np.concatenate(([slope], bins.ravel()))
 
+    @operation(Join.CONCATENATE)
     def breakpoints_between(self, lo: float, hi: float, most: int) -> Array:
-        """The breakpoints in (lo, hi], each with its jump, at most `most`. Join: concatenate.
+        """Return the breakpoints of f(X + eta D) in (lo, hi], each with its jump, at most `most`; shape (n + 1, 2).
 
         The first is at lo itself and holds the slope there, so that no kink is counted twice or lost to rounding.
         """
-        found = np.empty((2, most + 1))
-        arrays = self.predicted, self.base, self.direction, self.targets, self.weights
-        n, slope = self.loss.breakpoints_between(self.formula, *arrays, float(lo), float(hi), *found[:, 1:])
-        found[:, 0] = lo, slope
-        return found[:, : int(n) + 1].T
+        points = np.empty((2, most + 1))
+        n, slope = self.loss.breakpoints_between(self.formula, *self._line(), float(lo), float(hi), *points[:, 1:])
+        points[:, 0] = lo, slope
+        return points[:, : int(n) + 1].T
 
+    @operation(Join.STAY)
     def add(self, step: int, shrink: float, weight: float) -> None:
-        """``X = shrink X + weight D``. Join: stay."""
+        """Set ``X = shrink X + weight D``."""
         if self.step < step:
             pattern.blend(self.predicted, float(shrink), float(weight), self.direction)
             self.step = step
 
+    @operation(Join.STAY)
     def zero(self, step: int) -> None:
-        """``X = 0``. Join: stay."""
+        """Set ``X = 0``."""
         self.predicted[:] = 0.0
         self.step = step
 
+    @operation(Join.STAY, by_row=("U",))
     def replace(self, step: int, theta: Array, U: Array, V: Array) -> None:
-        """``X = U diag(theta) V.T``. Join: stay."""
+        """Set ``X = U diag(theta) V.T``."""
         if self.step < step:
             self._low_rank(theta, U, V, self.predicted)
             self.step = step
 
+    @operation(Join.SUM, by_row=("U",))
     def terms(self, theta: Array, U: Array, V: Array) -> Array:
-        """Value and gradient in theta of f(U diag(theta) V.T). Join: sum. Uses `direction` and `slopes` as scratch."""
+        """Return value and gradient in theta of f(U diag(theta) V.T). Overwrites `direction` and `slopes`."""
         self._low_rank(theta, U, V, self.direction)
-        found = self.loss.evaluate(self.formula, self.direction, self.base, self.targets, self.weights, self.slopes)
-        return np.concatenate(([found[0]], self._pull_back(U, V)))
+        arrays = self.direction, self.base, self.targets, self.weights
+        value, *_ = self.loss.evaluate(self.formula, *arrays, self.slopes)
+        return np.concatenate(([value], self._project_slopes(U, V)))
 
+    @operation(Join.SUM, by_row=("U",))
     def curve_terms(self, theta: Array, direction: Array, U: Array, V: Array) -> Array:
-        """Hessian in theta of f(U diag(theta) V.T), times `direction`. Join: sum. Scratch as `terms`, twice."""
+        """Return the Hessian in theta of f(U diag(theta) V.T) times `direction`. Overwrites `direction`, `slopes`."""
         self._low_rank(theta, U, V, self.slopes)
         self._low_rank(direction, U, V, self.direction)
         arrays = self.slopes, self.base, self.direction, self.targets, self.weights
         self.loss.curve(self.formula, *arrays, self.slopes)
-        return self._pull_back(U, V)
+        return self._project_slopes(U, V)
 
+    @operation(Join.STAY, by_row=("offsets.rows",))
     def shift(self, offsets: Offsets | None) -> None:
-        """What is added to X at every entry from now on. Join: stay."""
+        """Set the offsets that are added to X at every entry from now on."""
         if offsets is None:
             self.base = None
             return
         if self.base is None:
-            self.base = self._room("base")
+            self.base = self._allocate("base")
         rows, cols = (np.ascontiguousarray(side, np.float64) for side in (offsets.rows, offsets.cols))
         pattern.offsets_at(
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
+    @operation(Join.CONCATENATE, large=("block",))
     def gather(self, block: Array, width: int) -> Array:
-        """Sums of the rows of `block` over every row's columns. Join: concatenate.
+        """Sums of the rows of `block` over every row's columns.
 
         The block has columns of zeros up to a multiple of eight; the first `width` are wanted.
         """
@@ -181,8 +206,13 @@ class Shard:
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
 
+    @operation(
+        Join.BOTH,
+        by_row=("prior.means", "prior.counts", "means", "variances"),
+        large=("given.factors", "given.variances"),
+    )
     def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Any, Array]:
-        """Better means and variances of the rows, and the sums that the kernel has. Join: concatenate, sum."""
+        """Better means and variances of the rows, and the sums that the kernel has."""
         mine, given = slice(self.start, self.stop), wide(given)
         found = means[mine].copy(), variances[mine].copy()
         prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
@@ -191,28 +221,34 @@ class Shard:
         sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, trial, *found)
         return found, np.array(sums)
 
+    @operation(Join.SUM, by_row=("means", "variances"), large=("given.factors", "given.variances"))
     def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
-        """Sum of the expected losses. Join: sum."""
+        """Sum of the expected losses."""
         mine, given = slice(self.start, self.stop), wide(given)
         arrays = self.indptr, self.indices, self.targets, self.weights
         return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
 
+    @operation(Join.CONCATENATE)
     def checksum(self) -> Array:
-        """Tells whether these are the same entries, 16 bytes. Join: concatenate."""
-        found = checksum(self.n_cols, self.indptr, self.indices, self.targets, self.weights)
-        return np.frombuffer(found, np.uint8)
+        """Return a digest of the entries, 16 bytes."""
+        return np.frombuffer(checksum(self.n_cols, self.indptr, self.indices, self.targets, self.weights), np.uint8)
+
+    def _line(self) -> tuple[Array | None, ...]:
+        """Arrays that the kernels of f(X + eta D) take."""
+        return self.predicted, self.base, self.direction, self.targets, self.weights
 
     def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
         pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, out)
 
-    def _pull_back(self, U: Array, V: Array) -> Array:
+    def _project_slopes(self, U: Array, V: Array) -> Array:
+        """Return ``u_k.T G v_k`` for every k."""
         out = np.zeros(U.shape[1])
         pattern.pull_back(self.indptr, self.indices, self.slopes, U[self.start : self.stop], V, out)
         return out
 
 
 def _fixed(array: Array) -> Array:
-    """`array` marked read-only: one compiled signature, whether it is a view of the observations or a copy."""
+    """Mark `array` read-only, so that views of the observations and copies share one compiled signature."""
     array.flags.writeable = False
     return array
 

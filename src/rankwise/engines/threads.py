@@ -1,86 +1,150 @@
-"""The default engine: shards in memory or on disk, verbs run on a pool of threads, answers joined in shard order."""
+"""Engine that runs operations on shards in memory or on disk, in a pool of threads."""
 
 import itertools
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 import joblib
 from joblib.parallel import get_active_backend
 
 from .._checks import is_whole
 from .._errors import SettingError
-from .base import Answers, Engine
-from .buffers import Buffers
-from .shard import Shard
-from .team import Team
+from .base import Buffers, Engine, Results
+from .operations import AnyOperation
 
-Join = Callable[[int, Any], None]
-WORTH = 1.5e-4  # seconds of work for each thread of a round: less is done by others before one more is awake
+WORTH = 1.5e-4  # seconds of work per thread: waking another thread takes as long
 
 
-def usable_cores(n_jobs: int | None = None) -> int:
-    """Threads to use: `n_jobs`, or all usable cores for None and -1; one inside a joblib worker."""
+def usable_cores(n_jobs: int | None = -1) -> int:
+    """Return the number of threads to use.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=-1
+        A positive number is taken as it is. -1 means all usable cores, -2 all but one and so on, but one inside a
+        joblib worker, whose siblings use the other cores. None means 1 outside a joblib context, and the number of jobs
+        of the context inside one, as in scikit-learn.
+    """
     if n_jobs is not None and (not is_whole(n_jobs) or n_jobs == 0):
         raise SettingError(f"`n_jobs` must be None or a non-zero integer, got {n_jobs!r}.")
     if n_jobs is not None and n_jobs > 0:
         return int(n_jobs)
-    if getattr(get_active_backend()[0], "nesting_level", 0):  # a joblib worker: its siblings use the other cores
+    if n_jobs is not None and get_active_backend()[0].nesting_level:
         return 1
-    return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
+    return int(joblib.effective_n_jobs(n_jobs))
+
+
+class ThreadPool:
+    """Up to `n_jobs` threads, the calling one among them; started when first needed, ended by `close`."""
+
+    def __init__(self, n_jobs: int = 1) -> None:
+        self.n_jobs = n_jobs
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(self, work: Callable[[], None], n: int) -> None:
+        """Call `work` in `n` threads at once and wait for all of them."""
+        if self._pool is None and n > 1:
+            self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
+        helpers = [self._pool.submit(work) for _ in range(n - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for helper in helpers:
+                helper.result()
+
+    def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Call `work` with each item, taken in order, and return the results."""
+        results: list[Any] = [None] * len(items)
+        numbers = itertools.count()
+
+        def some() -> None:
+            while (index := next(numbers)) < len(items):
+                results[index] = work(items[index])
+
+        self.run(some, max(1, min(self.n_jobs, len(items))))
+        return results
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+class ShardLike(Protocol):
+    """A shard, in memory or on disk."""
+
+    buffers: Buffers
+
+    def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
+        """Return the result of an operation on this shard."""
+        ...
 
 
 class Threads(Engine):
-    """Runs a verb on every shard. Results do not depend on `n_jobs`.
+    """Runs operations on shards in threads. Results do not depend on `n_jobs`.
 
-    Workers take shards in order; whoever completes the next one in order joins it, so sums fold in one order, see
-    `Fold`, with at most ``n_jobs + 2`` answers waiting and one partial sum per doubling of the shards. The pool starts
-    with the first verb and ends with `close`. A verb that took its last round little time is left to fewer workers.
+    Threads take shards in order; the one that completes the next shard in order adds its result, so sums are made
+    along one tree, see `TreeSum`. At most ``n_jobs + 2`` results wait, and one partial sum per doubling of the shards.
+    The pool starts with the first operation and ends with `close`. An operation whose last round was short runs on
+    fewer threads.
+
+    Parameters
+    ----------
+    shards : sequence of Shard or StoredShard
+    n_jobs : int or None, default=-1
+        See `usable_cores`.
+    numbers : sequence of int, optional
+        Numbers of the shards among all shards of the matrix, if these are not all.
     """
 
     def __init__(
-        self, shards: Sequence[Shard], n_jobs: int | None = None, numbers: Sequence[int] | None = None
+        self, shards: Sequence[ShardLike], n_jobs: int | None = -1, numbers: Sequence[int] | None = None
     ) -> None:
         self.shards = shards
-        self.numbers = range(len(shards)) if numbers is None else numbers  # of the shards, among all there are
+        self.numbers = range(len(shards)) if numbers is None else numbers
         self.n_jobs = min(usable_cores(n_jobs), len(shards))
-        self.team = Team(self.n_jobs)
+        self.pool = ThreadPool(self.n_jobs)
         self.rounds = 0
-        self.busy: dict[str, float] = {}  # seconds that a verb's last round took the processors
+        self.busy: dict[AnyOperation, float] = {}  # processor seconds of each operation's last round
         self.buffers = Buffers()
         for shard in shards:
             shard.buffers = self.buffers
 
-    def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
-        """One round: the verb on every shard."""
-        answers = Answers(join, self.buffers)
-        self._each(verb, args, lambda index, answer: answers.take(self.numbers[index], answer))
-        return answers
-
-    def close(self) -> None:
-        """End the threads, drop the buffers and forget how long verbs took; a later verb starts them again."""
-        self.buffers.clear()
-        self.busy.clear()
-        self.team.close()
-
-    def _each(self, verb: str, args: tuple[Any, ...], join: Join) -> None:
+    def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
+        """Run an operation on every shard and return the results before they are joined."""
         self.rounds += 1
-        round_ = _Round(self.shards, verb, args, join, lookahead=self.n_jobs + 2)
-        worth = self.busy.get(verb, math.inf) / WORTH
-        self.team.together(round_.work, max(1, int(min(self.n_jobs, worth))))
+        results = Results(operation.join, self.buffers)
+        round_ = _Round(self, operation, args, results)
+        worth = self.busy.get(operation, math.inf) / WORTH
+        self.pool.run(round_.work, max(1, int(min(self.n_jobs, worth))))
         if round_.error is not None:
             raise round_.error
-        self.busy[verb] = round_.busy
+        self.busy[operation] = round_.busy
+        return results
+
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Call `work` with each item in the threads; return the results in order."""
+        return self.pool.map(work, items)
+
+    def close(self) -> None:
+        """End the threads, free the buffers and forget how long operations took."""
+        self.buffers.clear()
+        self.busy.clear()
+        self.pool.close()
 
 
 class _Round:
-    """One verb on all shards: what is taken, what waits to be joined."""
+    """One operation on all shards: which are taken, and which results wait for earlier ones."""
 
-    def __init__(self, shards: Sequence[Shard], verb: str, args: tuple[Any, ...], join: Join, lookahead: int) -> None:
-        self.shards, self.verb, self.args, self.join, self.lookahead = shards, verb, args, join, lookahead
-        self.numbers = itertools.count()
+    def __init__(self, engine: Threads, operation: AnyOperation, args: tuple[Any, ...], results: Results) -> None:
+        self.shards, self.numbers, self.lookahead = engine.shards, engine.numbers, engine.n_jobs + 2
+        self.operation, self.args, self.results = operation, args, results
+        self.taken = itertools.count()
         self.joined = 0
         self.waiting: dict[int, Any] = {}
         self.turn = threading.Condition()
@@ -88,17 +152,17 @@ class _Round:
         self.busy = 0.0
 
     def work(self) -> None:
-        """Take the next shard, run the verb, join what is next in order; until none is left."""
-        began = time.thread_time()  # what waits for a lock is not busy
+        """Take the next shard, run the operation, add the results that are next in order; until none is left."""
+        began = time.thread_time()  # waiting for a lock does not count
         try:
-            while (index := next(self.numbers)) < len(self.shards) and self.error is None:
+            while (index := next(self.taken)) < len(self.shards) and self.error is None:
                 with self.turn:
                     while index >= self.joined + self.lookahead and self.error is None:
                         self.turn.wait()
-                answer = self.shards[index].answer(self.verb, self.args)
+                result = self.shards[index].run(self.operation, self.args)
                 with self.turn:
-                    self.waiting[index] = answer
-                    self._join_ready()
+                    self.waiting[index] = result
+                    self._add_ready()
             with self.turn:
                 self.busy += time.thread_time() - began
         except BaseException as error:
@@ -106,8 +170,8 @@ class _Round:
                 self.error = self.error or error
                 self.turn.notify_all()
 
-    def _join_ready(self) -> None:
+    def _add_ready(self) -> None:
         while self.joined in self.waiting:
-            self.join(self.joined, self.waiting.pop(self.joined))
+            self.results.add(self.numbers[self.joined], self.waiting.pop(self.joined))
             self.joined += 1
         self.turn.notify_all()

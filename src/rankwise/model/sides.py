@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import all_finite
-from ..engines import Engine
+from ..engines import Engine, Shard
 from ..kernels.lanes import pad_columns, padded
 from ..kernels.rows import Given, Prior, Task
 from ..spectral.tall import blended
@@ -106,14 +106,14 @@ class Side:
             return Improved(other.expected_loss(self, constant, blur))
         given = other.given(constant, self.offset, blur)
         prior = Prior(self.around, self.precisions, self.counts)
-        found, sums = self.engine.concatenate_and_sum("solve_rows", given, prior, task, self.means, self.variances)
+        found, sums = self.engine.run(Shard.solve_rows, given, prior, task, self.means, self.variances)
         self.means, self.variances = found
         return Improved(*sums)
 
     def expected_loss(self, other: "Side", constant: float, blur: float) -> float:
         """Where both sides are; one pass over the observations."""
         given = other.given(constant, self.offset, blur)
-        return float(self.engine.sum("expected_loss", given, self.means, self.variances)[0])
+        return float(self.engine.run(Shard.expected_loss, given, self.means, self.variances)[0])
 
     def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
         """Whether there are that many rows and factors, all is finite, and nothing negative that must not be."""
@@ -137,7 +137,7 @@ def spread(engine: Engine, lengths: Array, weights: Array) -> Array:
 
 def gathered(engine: Engine, block: Array) -> Array:
     """Sum of ``block[j]`` over the columns j of row i's entries, for every row."""
-    return engine.concatenate("gather", pad_columns(block, block.dtype), block.shape[1])
+    return engine.run(Shard.gather, pad_columns(block, block.dtype), block.shape[1])
 
 
 def lengths_of(engine: Engine, n_other: int, dtype: Any) -> Array:

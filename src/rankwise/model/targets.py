@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from ..engines.team import Team
-from ..engines.threads import usable_cores
+from ..engines import ThreadPool, usable_cores
 from ..losses.links import response
 from ..observations import Entries, Observations
 
@@ -72,14 +71,14 @@ class Targets:
         shares = np.array(counts) / max(targets.size if weights is None else weights.sum(), 1e-300)
         most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
         some = np.arange(0, targets.size, -(-targets.size // most) or 1)
-        with closing(Team(usable_cores(n_jobs))) as team:
-            sample = Sample.of(model, observations, some if seen is None else seen[some], team)
+        with closing(ThreadPool(usable_cores(n_jobs))) as pool:
+            sample = Sample.of(model, observations, some if seen is None else seen[some], pool)
             if model.link != "identity" or not grid.size:
                 noise = sample.noise_variance if model.link == "identity" else 0.0
                 rows, cols = (np.zeros((size, 0)) for size in model.shape)
                 return cls(low, high, step, noise, _plains(grid), shares, np.zeros(0), rows, cols)
             thresholds = sample.thresholds(np.cumsum(shares)[:-1])
-            rows, cols = sample.shifts(thresholds, grid, model.shape, team)
+            rows, cols = sample.shifts(thresholds, grid, model.shape, pool)
         return cls(low, high, step, sample.noise_variance, _plains(grid), shares, thresholds, rows, cols)
 
     def transposed(self) -> "Targets":
@@ -135,7 +134,7 @@ class Sample:
     noise_variance: float
 
     @classmethod
-    def of(cls, model: Any, observations: Observations, entries: Array, team: Team) -> "Sample":
+    def of(cls, model: Any, observations: Observations, entries: Array, pool: ThreadPool) -> "Sample":
         """The chosen entries under `model`."""
         starts = np.searchsorted(entries, observations.indptr.astype(np.int64))
         rows = np.repeat(np.arange(starts.size - 1), np.diff(starts))
@@ -149,7 +148,7 @@ class Sample:
             if model.posterior is not None:
                 variances[some] = model.posterior.variance_at(rows[some], cols[some])
 
-        team.each(look, [slice(first, first + BLOCK) for first in range(0, rows.size, BLOCK)])
+        pool.map(look, [slice(first, first + BLOCK) for first in range(0, rows.size, BLOCK)])
         errors = (response(model.link, predicted) - targets) ** 2
         noise = float(np.average(errors + variances, weights=weights)) if rows.size else 0.0
         return cls(rows, cols, targets, weights.astype(np.float64), predicted, variances, noise)
@@ -175,7 +174,7 @@ class Sample:
         found = [brentq(above, *ends, args=(share,)) for share in shares]
         return np.maximum.accumulate(np.array(found)) if found else np.zeros(0)
 
-    def shifts(self, thresholds: Array, grid: Array, shape: tuple[int, int], team: Team) -> tuple[Array, Array]:
+    def shifts(self, thresholds: Array, grid: Array, shape: tuple[int, int], pool: ThreadPool) -> tuple[Array, Array]:
         """How far every row's and column's thresholds lie from the common ones.
 
         One Newton step towards the shares of its own entries, pulled back as far as chance explains the differences.
@@ -191,7 +190,7 @@ class Sample:
             for shifts, numbers in zip(found, (self.rows, self.cols), strict=True):
                 shifts[:, k] = _shifted(*(np.bincount(numbers, self.weights * part, shifts.shape[0]) for part in parts))
 
-        team.each(move, range(thresholds.size))
+        pool.map(move, range(thresholds.size))
         return found[0], found[1]
 
 

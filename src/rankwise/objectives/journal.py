@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engines import Call, Shard
 from ..model import Factors
 
 Array = NDArray[Any]
-Verb = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,15 @@ class Journal:
         """Terms were added to the predictions."""
         self.added.append(Added(version, float(shrink), float(weight), None if theta is None else theta.copy()))
 
-    def verbs(self, point: Factors) -> Iterator[Verb]:
-        """What to tell a new shard, in order."""
+    def calls(self, point: Factors) -> Iterator[Call]:
+        """Operations that bring a new shard here, in order."""
         if self.theta is None:
-            yield "zero", (self.version,)
+            yield Shard.zero, (self.version,)
         else:
-            yield "replace", (self.version, point.pad(self.theta), *point.padded[1:])
+            yield Shard.replace, (self.version, point.pad(self.theta), *point.padded[1:])
         k = 0 if self.theta is None else self.theta.size
         for step in self.added:
             terms: Any = k if step.theta is None else slice(k, k + step.n_terms)
-            yield "aim", (*(np.ascontiguousarray(side[:, terms]) for side in (point.U, point.V)), step.theta)
-            yield "add", (step.version, step.shrink, step.weight)
+            yield Shard.aim, (*(np.ascontiguousarray(side[:, terms]) for side in (point.U, point.V)), step.theta)
+            yield Shard.add, (step.version, step.shrink, step.weight)
             k += step.n_terms

@@ -10,12 +10,12 @@ from scipy.sparse.linalg import LinearOperator
 from .. import losses
 from .._digests import checksum
 from .._errors import DataError, SettingError
-from ..engines import Engine, best_weight, engine_over
+from ..engines import Call, Engine, Shard, best_weight, engine_over
 from ..kernels.lanes import pad_columns
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
-from .journal import Journal, Verb
+from .journal import Journal
 from .snapshot import Snapshot
 
 Array = NDArray[Any]
@@ -57,7 +57,7 @@ class Problem:
         observations = Observations.from_any(observations).weighted()
         self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
         self.engine = engine_over(observations, self.loss, self.dtype, n_jobs)
-        self.engine.recover = self.verbs_to_here
+        self.engine.recover = self.calls_to_here
         self.journal = Journal()
         self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
         self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
@@ -75,7 +75,7 @@ class Problem:
         if offsets is not None:
             if (offsets.rows.size, offsets.cols.size) != self.shape:
                 raise DataError(f"The offsets are for {offsets.rows.size} x {offsets.cols.size}, not for {self.shape}.")
-            self.engine.run("shift", offsets)
+            self.engine.run(Shard.shift, offsets)
 
     @property
     def passes(self) -> int:
@@ -103,19 +103,19 @@ class Problem:
         if self._behind:
             self._behind = False
             self.journal.restart(self.version, self.point.theta)
-            self.engine.run("shift", self.offsets)
-            self.engine.run("replace", self.version, *self.point.padded)
+            self.engine.run(Shard.shift, self.offsets)
+            self.engine.run(Shard.replace, self.version, *self.point.padded)
 
     def reset(self) -> None:
         """Move to X = 0, and to the offsets that were given."""
         if self._behind or self.offsets is not self.given_offsets:
             self._behind, self.offsets = False, self.given_offsets
-            self.engine.run("shift", self.offsets)
+            self.engine.run(Shard.shift, self.offsets)
         self.point.clear()
         self._gram = np.zeros((0, 0))
         self._moved()
         self.journal.restart(self.version)
-        self.engine.run("zero", self.version)
+        self.engine.run(Shard.zero, self.version)
 
     def value(self) -> float:
         """Value f(X); refreshes the slopes, so a gradient asked for next costs nothing."""
@@ -142,7 +142,7 @@ class Problem:
         self._follow()
         self._aim(u, v, theta)
         self._moved()
-        self.engine.run("add", self.version, shrink, weight)
+        self.engine.run(Shard.add, self.version, shrink, weight)
         self.point.append(shrink, weight, u, v, theta)
         self.journal.add(self.version, shrink, weight, theta)
 
@@ -152,7 +152,7 @@ class Problem:
         self.point.replace(theta)
         self._moved()
         self.journal.restart(self.version, self.point.theta)
-        self.engine.run("replace", self.version, *self.point.padded)
+        self.engine.run(Shard.replace, self.version, *self.point.padded)
 
     def move(self, theta: Array, U: Array, V: Array) -> None:
         """``X = U diag(theta) V.T``, whatever it was before; O(rank n_observed). Offsets stay."""
@@ -162,21 +162,21 @@ class Problem:
         self.point.append(1.0, 1.0, U, V, theta)
         self.replace(theta)
 
-    def verbs_to_here(self) -> Iterator[Verb]:
+    def calls_to_here(self) -> Iterator[Call]:
         """What brings new shards to where the others are; nothing of X if all have yet to follow it."""
         if self._behind:
             return
-        yield "shift", (self.offsets,)
-        yield from self.journal.verbs(self.point)
+        yield Shard.shift, (self.offsets,)
+        yield from self.journal.calls(self.point)
         if self._aimed is not None:
-            yield "aim", self._as_stored(*self._aimed)
+            yield Shard.aim, self._as_stored(*self._aimed)
         if self._summary is not None:
-            yield "evaluate", ()
+            yield Shard.evaluate, ()
 
     def fingerprint(self) -> dict[str, Any]:
         """What this problem is, in words and checksums; the same wherever the entries are. One pass over them."""
         given = self.given_offsets
-        entries = self.engine.concatenate("checksum")
+        entries = self.engine.run(Shard.checksum)
         return {
             "shape": list(self.shape),
             "number of entries": int(self.observations.n_observed),
@@ -205,9 +205,9 @@ class Problem:
         self.offsets = found.offsets if found.own_offsets else self.given_offsets
         self.version, self.journal, self._behind, self._gram = found.version, found.journal, found.behind, found.gram
         self._scratched()
-        self.engine.run("zero", 0)  # also the shards' step numbers, which would let them pass over the past
-        for verb, args in self.verbs_to_here():
-            self.engine.run(verb, *args)
+        self.engine.run(Shard.zero, 0)  # also the shards' step numbers, which would let them pass over the past
+        for operation, args in self.calls_to_here():
+            self.engine.run(operation, *args)
 
     def terms_hessian(self) -> NDArray[np.float64]:
         """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""
@@ -238,13 +238,13 @@ class Problem:
     def _evaluated(self) -> Array:
         self._follow()
         if self._summary is None:
-            self._summary = self.engine.sum("evaluate")
+            self._summary = self.engine.run(Shard.evaluate)
         return self._summary
 
     def _aim(self, u: Array, v: Array, theta: Array | None) -> None:
         aim = u, v, theta
         if self._aimed is None or any(new is not old for new, old in zip(aim, self._aimed, strict=True)):
-            self.engine.run("aim", *self._as_stored(u, v, theta))
+            self.engine.run(Shard.aim, *self._as_stored(u, v, theta))
             self._aimed = aim
 
     def _as_stored(self, u: Array, v: Array, theta: Array | None) -> tuple[Array, Array, Array | None]:
@@ -269,34 +269,34 @@ class EntrywiseGradient(LinearOperator):
         self.each = problem.engine.each
 
     def _matvec(self, v: Array) -> Array:
-        return self._engine().concatenate("product", self._stored(v))
+        return self._engine().run(Shard.product, self._stored(v))
 
     def _rmatvec(self, u: Array) -> Array:
-        return self._engine().sum("transposed", self._stored(u))
+        return self._engine().run(Shard.transposed, self._stored(u))
 
     def _matmat(self, V: Array) -> Array:
-        return self._engine().concatenate("product", pad_columns(V, self.problem.dtype))[:, : V.shape[1]]
+        return self._engine().run(Shard.product, pad_columns(V, self.problem.dtype))[:, : V.shape[1]]
 
     def _rmatmat(self, U: Array) -> Array:
-        return self._engine().sum("transposed", pad_columns(U, self.problem.dtype))[:, : U.shape[1]]
+        return self._engine().run(Shard.transposed, pad_columns(U, self.problem.dtype))[:, : U.shape[1]]
 
     def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
         """``z = G v + shift`` and ``G.T z``, for a vector or a block of columns, in one pass over the observations."""
         if v.ndim == 1:
             shift = self._no_shift if shift is None else shift
-            return self._engine().concatenate_and_sum("gram", self._stored(v), shift)
+            return self._engine().run(Shard.gram, self._stored(v), shift)
         block, n = pad_columns(v, self.problem.dtype), v.shape[1]
         shifts = np.zeros((self.shape[0], block.shape[1]))
         if shift is not None:
             shifts[:, :n] = shift
-        z, w = self._engine().concatenate_and_sum("gram", block, shifts)
+        z, w = self._engine().run(Shard.gram, block, shifts)
         return z[:, :n], w[:, :n]
 
     def twice(self, v: Array) -> Array:
         """``G.T G v`` for a vector or a block of columns, in one pass over the observations."""
         if v.ndim == 1:
-            return self._engine().sum("twice", self._stored(v))
-        return self._engine().sum("twice", pad_columns(v, self.problem.dtype))[:, : v.shape[1]]
+            return self._engine().run(Shard.twice, self._stored(v))
+        return self._engine().run(Shard.twice, pad_columns(v, self.problem.dtype))[:, : v.shape[1]]
 
     def _stored(self, vector: Array) -> Array:
         return np.ascontiguousarray(vector.ravel(), self.problem.dtype)
@@ -315,7 +315,7 @@ class Plane:
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
         """Value and gradient."""
-        found = self.engine.sum("plane", c[0], c[1])
+        found = self.engine.run(Shard.plane, c[0], c[1])
         return float(found[0]), found[1:]
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
@@ -334,7 +334,7 @@ class Plane:
         return best_weight(self.engine, tilt, curvature)
 
     def _hessian_at(self, c: Array) -> NDArray[np.float64]:
-        xx, xd, dd = self.engine.sum("plane_curve", c[0], c[1])
+        xx, xd, dd = self.engine.run(Shard.plane_curve, c[0], c[1])
         return np.array([[xx, xd], [xd, dd]])
 
 
@@ -348,14 +348,14 @@ class Terms:
         """Value and gradient."""
         point = self.problem.point
         self.problem._scratched()
-        found = self.problem.engine.sum("terms", point.pad(c), *point.padded[1:])
+        found = self.problem.engine.run(Shard.terms, point.pad(c), *point.padded[1:])
         return float(found[0]), found[1 : 1 + point.rank]
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
         """Hessian times `direction`."""
         point = self.problem.point
         self.problem._scratched()
-        found = self.problem.engine.sum("curve_terms", point.pad(c), point.pad(direction), *point.padded[1:])
+        found = self.problem.engine.run(Shard.curve_terms, point.pad(c), point.pad(direction), *point.padded[1:])
         return found[: point.rank]
 
     def hessian(self) -> NDArray[np.float64]:

@@ -1,57 +1,71 @@
-"""What the observed entries of a matrix are to those who only need them shard by shard, wherever they are."""
+"""Interface of observed entries that are not in this process's memory."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .observed import Observations
 from .shards import TargetFacts
 
+if TYPE_CHECKING:
+    from .observed import Observations
 
-class Entries(Protocol):
-    """Observed entries that are not in this process's memory: on disk, or with the workers of a cluster.
 
-    `Observations` have the same members but `engine` and `sample`; a `Problem` takes either. Entries of weight zero are
-    left out beforehand.
+class Entries(ABC):
+    """Observed entries on disk, or in the workers of a cluster, without entries of weight zero.
+
+    `Observations` have these members too, apart from `engine` and `sample`; a `Problem` takes either.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    row_labels, col_labels : ndarray or None
+    weights : object
+        None if no entry has a weight.
+    n_observed : int
+    total_weight : float
+        Sum of the weights; the number of entries if there are none.
+    heaviest : float
+        Largest weight.
     """
 
     shape: tuple[int, int]
     row_labels: NDArray[Any] | None
     col_labels: NDArray[Any] | None
-    weights: Any  # None if no entry has a weight
+    weights: Any
     n_observed: int
     total_weight: float
     heaviest: float
 
+    @abstractmethod
     def engine(self, loss: Any, dtype: np.dtype[Any], n_jobs: int | None) -> Any:
-        """What runs verbs on the shards of these entries."""
-        ...
+        """Return an engine that runs operations on the shards of these entries."""
 
+    @abstractmethod
     def cuts(self) -> NDArray[np.int64]:
-        """Row numbers at which the shards begin, and the number of rows; as `cut_rows` has it."""
-        ...
+        """Return the first row of every shard, and the number of rows; see `cut_rows`."""
 
     def weighted(self) -> "Entries":
-        """These entries, which all have a positive weight."""
-        ...
+        """Return these entries, which all have a positive weight."""
+        return self
 
+    @abstractmethod
     def row_weights(self) -> NDArray[np.float64]:
-        """Sum of the weights of every row's entries; their number if there are no weights."""
-        ...
+        """Return the sum of the weights of every row's entries; their number if there are no weights."""
 
+    @abstractmethod
     def target_facts(self) -> TargetFacts:
-        """What a loss is chosen by."""
-        ...
+        """Return facts about the targets, by which a loss is chosen."""
 
+    @abstractmethod
     def few_targets(self, n: int) -> NDArray[Any]:
-        """About `n` targets, from all over the matrix."""
-        ...
+        """Return about `n` targets, from all over the matrix."""
 
-    def sample(self, n: int) -> Observations:
-        """Every k-th entry, at most `n` of them, in memory."""
-        ...
+    @abstractmethod
+    def sample(self, n: int) -> "Observations":
+        """Return every k-th entry, at most `n` of them, in memory."""
 
+    @abstractmethod
     def transposed(self) -> "Entries":
-        """The same entries with rows and columns exchanged."""
-        ...
+        """Return the entries with rows and columns exchanged."""

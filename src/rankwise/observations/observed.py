@@ -24,6 +24,7 @@ from .build import (
     rows_of,
     sort_entries,
 )
+from .entries import Entries
 from .frames import is_frame, read_long, read_wide
 from .labels import as_labels, lookup, numbered
 from .shards import Piece, TargetFacts, cut_rows, target_facts
@@ -214,9 +215,8 @@ class Observations:
         given = [f"{use}=" for use, name in names.items() if name is not None]
         if given:
             raise SettingError(f"{given[0]} names a column of a data frame, but a {type(data).__name__} was given.")
-        if isinstance(data, cls) or hasattr(data, "engine"):  # entries on disk or in a cluster stay there
-            found: Observations = data
-            return found
+        if isinstance(data, cls | Entries):  # entries on disk or in a cluster stay there
+            return data  # type: ignore[return-value]
         if sp.issparse(data):
             return cls.from_sparse(data)
         if isinstance(data, list | tuple) or hasattr(data, "__array__"):

@@ -1,4 +1,4 @@
-"""Where a matrix is cut into row shards: by the data alone, never by threads or workers."""
+"""Cutting a matrix into row shards, by the data alone, never by the number of threads or workers."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from .build import starts_of
 
 SMALLEST, LARGEST, WANTED = 1 << 15, 1 << 22, 16
-PER_ROW = 8  # entries that cost as much as what is done once for a row
+PER_ROW = 8  # cost of a row, in entries
 
 
 def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
-    """Row numbers at which shards begin, and the number of rows.
+    """Return the first row of every shard, and the number of rows.
 
     A shard holds about 1/16 of the observations, but at least twice as many as there are columns, so that adding up
-    the shards' column sums costs less than making them, and at most four million. Rows stay whole, and count as some
-    entries more, so that of many short rows a shard has fewer: at most as many as a row has on average, which keeps the
-    shard of the longest rows below twice its share.
+    the shards' column sums costs less than making them, and at most four million. Rows are not split. A row counts as
+    up to eight entries more than it has, so that shards of many short rows have fewer entries; at most as many as a row
+    has on average, which keeps the shard of the longest rows below twice its share.
 
     Parameters
     ----------
     indptr : ndarray of shape (n_rows + 1,)
-        Entry number at which each row begins.
+        Number of the first entry of each row.
     n_cols : int
 
     Returns
@@ -43,23 +43,23 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
 
 
 def row_work(n_rows: int, n_observed: int) -> np.uint64:
-    """Entries that a row counts as, beside its own."""
+    """Return the cost of a row beside its entries, in entries."""
     return np.uint64(min(PER_ROW, n_observed // max(n_rows, 1)))
 
 
 def shard_work(sizes: Sequence[int], cuts: NDArray[np.int64]) -> list[int]:
-    """What each shard takes to go through, in entries; `sizes` are its own."""
+    """Return the cost of each shard in entries; `sizes` are the numbers of its entries."""
     per_row = int(row_work(int(cuts[-1]), sum(sizes)))
     return [size + per_row * n for size, n in zip(sizes, np.diff(cuts).tolist(), strict=True)]
 
 
 def _even(n: int) -> int:
-    """At most so many shards, but at least one: two or four threads are to have as many each."""
+    """Round the number of shards down, so that two or four threads have equally many; at least one."""
     return n - n % 4 if n > 8 else max(1, n - n % 2)
 
 
 class Piece(NamedTuple):
-    """The entries of the rows from `start` on, as one shard holds them; `indptr` begins at zero."""
+    """Entries of consecutive rows from `start` on, in CSR form; `indptr` begins at zero."""
 
     start: int
     n_cols: int
@@ -75,37 +75,38 @@ class Piece(NamedTuple):
 
 
 def rows_between(piece: Piece, start: int, stop: int) -> Piece:
-    """The rows of a piece that lie between two."""
+    """Return the rows of a piece from `start` to `stop`."""
     start, stop = max(start, piece.start), min(stop, piece.stop)
     indptr = piece.indptr[start - piece.start : stop - piece.start + 1]
-    mine = slice(int(indptr[0]), int(indptr[-1]))
-    weights = None if piece.weights is None else piece.weights[mine]
-    return Piece(start, piece.n_cols, indptr - indptr[0], piece.indices[mine], piece.targets[mine], weights)
+    entries = slice(int(indptr[0]), int(indptr[-1]))
+    weights = None if piece.weights is None else piece.weights[entries]
+    return Piece(start, piece.n_cols, indptr - indptr[0], piece.indices[entries], piece.targets[entries], weights)
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
-    """Pieces that follow each other, as one."""
+    """Concatenate consecutive pieces."""
     counts = np.concatenate([np.diff(piece.indptr.astype(np.int64)) for piece in pieces])
-    indices, targets = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("indices", "targets"))
+    indices = np.concatenate([piece.indices for piece in pieces])
+    targets = np.concatenate([piece.targets for piece in pieces])
     weights = None if pieces[0].weights is None else np.concatenate([piece.weights for piece in pieces])
     return Piece(pieces[0].start, pieces[0].n_cols, starts_of(counts), indices, targets, weights)
 
 
 class TargetFacts(NamedTuple):
-    """What a loss is chosen by."""
+    """Facts about the targets, by which a loss is chosen."""
 
     signs: bool  # all are -1 or +1, and not all are +1
     spread: float  # standard deviation
 
 
 def target_facts(pieces: Callable[[], Iterable[Piece]]) -> TargetFacts:
-    """Facts of the targets, in two passes over the pieces; entries of weight zero do not count."""
+    """Compute facts about the targets in two passes over the pieces; entries of weight zero do not count."""
     first = FirstLook.joined(map(first_look, pieces()))
     return first.facts(second_look(piece, first.mean) for piece in pieces())
 
 
 class FirstLook(NamedTuple):
-    """What the first pass finds."""
+    """Results of the first pass over the targets."""
 
     weight: float
     sum: float
@@ -114,36 +115,36 @@ class FirstLook(NamedTuple):
 
     @classmethod
     def joined(cls, looks: Iterable["FirstLook"]) -> "FirstLook":
-        """Of all pieces, wherever they were looked at."""
+        """Join the results of all pieces."""
         weights, sums, signs, negative = zip(*looks, strict=True)
         return cls(math.fsum(weights), math.fsum(sums), all(signs), any(negative))
 
     @property
     def mean(self) -> float:
-        """Of the targets, by weight."""
+        """Weighted mean of the targets."""
         return self.sum / self.weight if self.weight else 0.0
 
     def facts(self, squares: Iterable[float]) -> TargetFacts:
-        """With what the second pass found of every piece."""
+        """Return the facts, given the results of the second pass for every piece."""
         variance = math.fsum(squares) / self.weight if self.weight else 0.0
         return TargetFacts(self.signs and self.negative, math.sqrt(variance))
 
 
 def first_look(piece: Piece) -> FirstLook:
-    """Sums of one piece; not by BLAS, whose last bits depend on its threads."""
+    """Compute the sums of one piece, without BLAS, whose last bits depend on its threads."""
     targets, weights = _counted(piece)
     signs, negative = bool((np.abs(targets) == 1).all()), bool((targets < 0).any())
     return FirstLook(float(weights.sum()), float((targets * weights).sum()), signs, negative)
 
 
 def second_look(piece: Piece, mean: float) -> float:
-    """Sum of the squared distances from the mean."""
+    """Return the weighted sum of the squared distances from the mean."""
     targets, weights = _counted(piece)
     return float(((targets - mean) ** 2 * weights).sum())
 
 
 def _counted(piece: Piece) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Targets and weights in float64, those of positive weight."""
+    """Return targets and weights in float64, of the entries of positive weight."""
     targets = piece.targets.astype(np.float64)
     if piece.weights is None:
         return targets, np.ones(targets.size)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from .._checks import is_whole
 from .._errors import CheckpointError, SettingError
-from .._locks import is_taken, release
 from .._version import __version__
 from ..engines import Offsets
 from ..model.sides import Side
@@ -22,7 +22,6 @@ from ..objectives import Ridged
 from ..objectives.journal import Added, Journal
 from ..objectives.snapshot import MultitaskSnapshot, RidgedSnapshot, Snapshot
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
-from ..storage.seal import sealed
 from ..storage.trees import Packer, UnknownPart, Unpacker
 from . import altmin, nonsmooth, nuclear, sweep_state
 from .history import Record
@@ -74,21 +73,21 @@ class Checkpoints:
         self._written, self._took, self._failed = 0.0, 0.0, False
         self._lock = self._opened()
 
-    def _opened(self) -> int | None:
+    def _opened(self) -> FileLock:
         """Make the folder and claim it for this fit."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             found = self._files()
-            lock = os.open(self.folder / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
-        if is_taken(lock):
-            os.close(lock)
+            lock = FileLock(self.folder / "lock", thread_local=False)
+            lock.acquire(timeout=0)
+        except Timeout:
             raise CheckpointError(
                 f"Another fit is writing checkpoints to {self.folder}; wait for it, or give another folder."
-            )
+            ) from None
+        except OSError as error:
+            raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
         if found and not self.resume:
-            release(lock)
+            lock.release()
             raise CheckpointError(
                 f"{self.folder} holds checkpoints of an earlier fit, up to step {_step(found[0])}: go on with "
                 "`resume=True`, give another folder, or delete them."
@@ -97,9 +96,7 @@ class Checkpoints:
 
     def close(self) -> None:
         """Let another fit have the folder."""
-        if self._lock is not None:
-            release(self._lock)
-            self._lock = None
+        self._lock.release()
 
     def is_of(self, objective: Any, solver: Any, **settings: Any) -> None:
         """Say what is fitted, and how: what a checkpoint must agree with to be gone on from."""
@@ -143,8 +140,6 @@ class Checkpoints:
 
     def _read(self, path: Path, objective: Any, solver: Any) -> Run:
         with open(path, "rb") as file:
-            if not sealed(file):
-                raise ValueError("its checksum does not hold")
             arrays = read_arrays(file)
         about = json.loads(arrays.pop("about").tobytes())
         if about["format"] != FORMAT or about["version"] > VERSION:

@@ -1,8 +1,10 @@
-"""Files of plain arrays: a sealed zip, written whole or not at all; reading runs no code and takes what it holds.
+"""Files of plain arrays: a zip of ``.npy`` files with a digest. Models and checkpoints are such files.
 
-Models and checkpoints are such files. NumPy and any zip tool open them.
+NumPy and any zip tool open them. Reading runs no code and takes no more memory than the file has bytes. The digest, in
+the zip's comment, covers every byte before it; it detects damage, and is no signature.
 """
 
+import hashlib
 import math
 import os
 import struct
@@ -18,20 +20,21 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .._files import replacing
-from .seal import seal
 
-# All that reading a damaged or foreign zip of arrays has been seen to raise; NumPy's headers are Python expressions.
+# Errors of reading a damaged or foreign zip of arrays; NumPy parses headers as Python literals.
 DAMAGE = (
     *(OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, ArithmeticError, SyntaxError),
     *(NotImplementedError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error, TokenError),
 )
-KINDS = "biufUSmM"  # truth values, numbers, words, times
+PLAIN_KINDS = "biufUSmM"  # booleans, numbers, text, times
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-LONGEST = 1 << 24  # an array without a byte may still say that it has so many rows, or as many as the file has bytes
+LONGEST = 1 << 24  # rows that an array without any byte may have, if the file is smaller
+DIGEST = b"sha256:"  # before the digest in the comment
+LENGTH = len(DIGEST) + 64
 
 
 def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """Write a file that is there, complete and on the disk, when this returns; if it fails, nothing has changed."""
+    """Write a file that is complete and on the disk when this returns; on an error, nothing has changed."""
     with replacing(path, "w+b") as file:
         np.savez(file, allow_pickle=False, **arrays)
         seal(file)
@@ -40,11 +43,18 @@ def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
     sync_folder(path.parent)
 
 
+def seal(file: BinaryIO) -> None:
+    """Append the digest to a zip file without a comment."""
+    file.seek(-2, os.SEEK_END)
+    file.write(LENGTH.to_bytes(2, "little"))  # of the comment
+    digest = _digest(file, file.tell())
+    file.seek(0, os.SEEK_END)
+    file.write(DIGEST + digest)
+
+
 def sync_folder(folder: Path) -> None:
-    """Let new names in a folder outlast a loss of power, where the system can."""
-    if os.name != "posix":
-        return
-    with suppress(OSError):  # not all file systems can, and the file is there
+    """Flush new names in a folder to the disk, where the system can open folders and the file system can do so."""
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -53,8 +63,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """The arrays of a file, by name; raises one of `DAMAGE` for anything else than plain arrays, stored as they are."""
+    """Return the arrays of a file by name.
+
+    Raises one of `DAMAGE` if the digest does not hold, or if there is anything but plain, uncompressed arrays.
+    """
     size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - LENGTH, 0))
+    if file.read() != DIGEST + _digest(file, size - LENGTH):
+        raise ValueError("its digest does not hold")
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if len({member.filename for member in members}) < len(members):
@@ -75,18 +91,28 @@ def _name(member: zipfile.ZipInfo) -> str:
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> NDArray[Any]:
     with archive.open(member) as file:
         _check_header(file, member, size)
-    with archive.open(member) as file:  # it ends with its part, where the zip's own checksum is looked at
-        found: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-    return found
+    with archive.open(member) as file:  # read to its end, where zipfile compares the CRC
+        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+    return array
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo, size: int) -> None:
     """Raise unless the array is plain and exactly as long as its part of the file."""
     shape, _, dtype = HEADERS[npy.read_magic(file)](file)
-    if dtype.kind not in KINDS:
+    if dtype.kind not in PLAIN_KINDS:
         raise ValueError(f"{member.filename} holds {dtype}")
     longest = max(size, LONGEST)
     if any(not 0 <= length <= longest for length in shape):
         raise ValueError(f"{member.filename} has the shape {shape}")
     if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
         raise ValueError(f"{member.filename} is not as long as its shape says")
+
+
+def _digest(file: BinaryIO, size: int) -> bytes:
+    """Return the digest of the first `size` bytes."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while size > 0 and (chunk := file.read(min(size, 1 << 20))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.hexdigest().encode()

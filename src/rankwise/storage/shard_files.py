@@ -1,149 +1,199 @@
-"""One shard in one file: a short header, then plain arrays, checked before they are used and never copied."""
+"""Files of a shard folder: arrays as ``.npy`` files, and a JSON manifest with the digest of each of them."""
 
 import json
-import mmap
 import os
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
 from ..observations.build import check_csr
 from ..observations.shards import Piece
+from .archive import DAMAGE
 
 Array = NDArray[Any]
-MAGIC = b"rwshard\x01"
-ALIGNED = 64
-HEADER = 512  # bytes before the first array
-KINDS = ("<f4", "<f8")
-FIELDS = ("start", "n_rows", "n_cols", "n_entries", "crc")
+FORMAT, VERSION = "rankwise-shards", 1
+MANIFEST, SHARD = "manifest.json", "shard-{:06d}-{}.npy"
+LABELS = ("row_labels.npy", "col_labels.npy")
+LARGEST = 1 << 28  # bytes of a manifest
 
 
-def write_shard(path: Path, piece: Piece) -> None:
-    """Write one shard to a new file, all the way to the disk."""
-    arrays = [
-        np.ascontiguousarray(part)
-        for part in (piece.indptr, piece.indices, piece.targets, piece.weights)
-        if part is not None
-    ]
-    about: dict[str, Any] = {
-        "start": piece.start,
-        "n_rows": piece.stop - piece.start,
-        "n_cols": piece.n_cols,
-        "n_entries": piece.indices.size,
-        "targets": piece.targets.dtype.newbyteorder("<").str,
-        "weights": None if piece.weights is None else piece.weights.dtype.newbyteorder("<").str,
-    }
-    about["crc"] = _checksum(about, arrays)
+def write_array(path: Path, array: Array) -> dict[str, str]:
+    """Write an array to a new ``.npy`` file, through to the disk; return its digest by the name of the file."""
     with open(path, "xb") as file:
-        file.write((MAGIC + json.dumps(about).encode()).ljust(HEADER, b" "))
-        for part in arrays:
-            file.write(part.data)
-            file.write(bytes(-part.nbytes % ALIGNED))
+        np.save(file, np.ascontiguousarray(array), allow_pickle=False)
         file.flush()
         os.fsync(file.fileno())
+    return {path.name: file_digest(path)}
 
 
-class ShardFile:
-    """A shard file whose header has been read; its arrays are mapped on demand, and what nobody looks at is not read.
+def map_array(path: Path, digest: str | None = None) -> Array:
+    """Memory-map the array of a ``.npy`` file, after a check of its digest if one is given. Never runs code from it."""
+    try:
+        damaged = digest is not None and file_digest(path) != digest
+        array = None if damaged else np.asarray(open_memmap(path, mode="r"))
+    except FileNotFoundError:
+        raise ShardFileError(f"There is no file {path}; write the shards again.") from None
+    except DAMAGE as error:
+        raise ShardFileError(f"{path} cannot be read ({error}); write the shards again.") from None
+    if array is None:
+        raise ShardFileError(f"{path} is damaged: its digest is not that of the manifest; write the shards again.")
+    return array
 
-    Parameters
+
+def write_shard(folder: Path, number: int, piece: Piece) -> dict[str, str]:
+    """Write the arrays of a shard to new files of a folder; return their digests by file name."""
+    digests: dict[str, str] = {}
+    for name in ("indptr", "indices", "targets", "weights"):
+        array = getattr(piece, name)
+        if array is not None:
+            digests |= write_array(folder / SHARD.format(number, name), array)
+    return digests
+
+
+@dataclass(frozen=True)
+class ShardFiles:
+    """The files of one shard.
+
+    Attributes
     ----------
-    path : Path
-    check : bool, default=True
-        Whether to read all of it once and see that the checksum holds, that the entries are a pattern of rows and
-        columns that exist, and that all numbers are finite. Sizes are always checked.
+    folder : Path
+    number, start, stop, n_cols, size : int
+        Number of the shard, its rows, the columns of the matrix, and its number of entries.
+    digests : dict of str to str
+        Digests of its files, by name.
     """
 
-    def __init__(self, path: Path, check: bool = True) -> None:
-        self.path = path
-        with _opened(path) as file:
-            about = _header(file.read(HEADER))
-        if about is None:
-            raise ShardFileError(f"{path} is not a shard file, or it is damaged; write the shards again.")
-        self.start, self.n_cols = about["start"], about["n_cols"]
-        self._arrays, self._length = [], HEADER
-        for kind, size in _layout(about):
-            self._arrays.append((np.dtype(kind), size, self._length))
-            self._length += _room(kind, size)
-        if check:
-            piece = self.map()
-            arrays: list[Array] = [part for part in piece[2:] if part is not None]
-            _check(piece, about.pop("crc") == _checksum(about, arrays), path)
+    folder: Path
+    number: int
+    start: int
+    stop: int
+    n_cols: int
+    size: int
+    digests: dict[str, str]
 
-    def map(self) -> Piece:
-        """The arrays, as long as somebody holds them."""
-        with _opened(self.path) as file:
-            if os.fstat(file.fileno()).st_size != self._length:
-                raise ShardFileError(f"{self.path} is damaged: it has another length than it says; write it again.")
-            mapped = mmap.mmap(file.fileno(), self._length, access=mmap.ACCESS_READ)
-        indptr, indices, targets, *weights = (np.frombuffer(mapped, *array) for array in self._arrays)
-        return Piece(self.start, self.n_cols, indptr, indices, targets, weights[0] if weights else None)
+    def map(self, check: bool = False) -> Piece:
+        """Memory-map the arrays; pages that are not used are not read.
 
-
-def map_shard(path: Path, check: bool = True) -> Piece:
-    """The arrays of a shard file, mapped; see `ShardFile`."""
-    return ShardFile(path, check).map()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """The file; what is wrong with it in a sentence."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            yield file
-    except FileNotFoundError:
-        raise ShardFileError(f"There is no shard file at {path}.") from None
-    except OSError as error:
-        raise ShardFileError(f"{path} cannot be read ({error.strerror or error}).") from None
+        Parameters
+        ----------
+        check : bool, default=False
+            Whether to read everything once and check the digests, that rows and columns exist and are sorted, and that
+            all numbers are finite. Types and lengths are always checked.
+        """
+        arrays: dict[str, Any] = {}
+        for name in ("indptr", "indices", "targets", "weights"):
+            file = SHARD.format(self.number, name)
+            if file in self.digests:
+                arrays[name] = map_array(self.folder / file, self.digests[file] if check else None)
+        lengths = {"indptr": self.stop - self.start + 1} | dict.fromkeys(("indices", "targets", "weights"), self.size)
+        kinds = {"indptr": ("<u8",), "indices": ("<u4",), "targets": ("<f4", "<f8"), "weights": ("<f4", "<f8")}
+        sound = {"indptr", "indices", "targets"} <= set(arrays) and all(
+            array.shape == (lengths[name],) and array.dtype.str in kinds[name] for name, array in arrays.items()
+        )
+        piece = Piece(self.start, self.n_cols, **({"weights": None} | arrays)) if sound else None
+        if piece is None or (check and not _is_sound(piece)):
+            path = self.folder / SHARD.format(self.number, "*")
+            raise ShardFileError(f"{path} are damaged, or of another folder; write the shards again.")
+        return piece
 
 
-def _checksum(about: dict[str, Any], arrays: list[Array]) -> int:
-    """Of all that a file says, its checksum apart."""
-    found = zlib.crc32(json.dumps(about, sort_keys=True).encode())
-    for part in arrays:
-        found = zlib.crc32(part.data, found)
-    return found
-
-
-def _header(start: bytes) -> dict[str, Any] | None:
-    """What the header says, if it is one."""
-    if len(start) != HEADER or not start.startswith(MAGIC):
-        return None
-    try:
-        about = json.loads(start[len(MAGIC) :])
-    except ValueError:
-        return None
-    sound = isinstance(about, dict) and set(about) == {*FIELDS, "targets", "weights"}
-    sound = sound and all(type(about.get(name)) is int and about[name] >= 0 for name in FIELDS)
-    sound = sound and about["start"] + about["n_rows"] < 2**32 and about["n_cols"] < 2**32
-    return about if sound and about.get("targets") in KINDS and about.get("weights") in (None, *KINDS) else None
-
-
-def _layout(about: dict[str, Any]) -> list[tuple[str, int]]:
-    """Type and length of each array."""
-    n = about["n_entries"]
-    found = [("<u8", about["n_rows"] + 1), ("<u4", n), (about["targets"], n)]
-    return found if about["weights"] is None else [*found, (about["weights"], n)]
-
-
-def _room(kind: str, size: int) -> int:
-    n_bytes = np.dtype(kind).itemsize * size
-    return n_bytes + -n_bytes % ALIGNED
-
-
-def _check(piece: Piece, sound: bool, path: Path) -> None:
-    """Look at all of it once; kernels trust what they are given."""
-    numbers: list[Array] = [piece.targets] if piece.weights is None else [piece.targets, piece.weights]
-    sound = sound and all(bool(np.isfinite(part).all()) for part in numbers)
+def _is_sound(piece: Piece) -> bool:
+    """Return whether kernels can rely on the entries: sorted, in range, finite, of positive weight."""
     try:
         check_csr(piece.indptr, piece.indices, (piece.stop - piece.start, piece.n_cols))
     except DataError:
-        sound = False
-    if not sound or (piece.weights is not None and not bool((piece.weights > 0).all())):
-        raise ShardFileError(f"{path} is damaged: its checksum or its entries do not hold; write the shards again.")
+        return False
+    weights = piece.weights
+    sound = bool(np.isfinite(piece.targets).all())
+    return sound and (weights is None or bool((np.isfinite(weights) & (weights > 0)).all()))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Description of a shard folder; written last, so that a folder with a manifest is complete.
+
+    Attributes
+    ----------
+    shape : list of int
+    cuts : list of int
+        First row of every shard, and the number of rows.
+    sizes : list of int
+        Number of entries of every shard.
+    weighted : bool
+    total_weight, heaviest : float
+        Sum and maximum of the weights.
+    files : dict of str to str
+        Digest of every file, by name.
+    """
+
+    shape: list[int]
+    cuts: list[int]
+    sizes: list[int]
+    weighted: bool
+    total_weight: float
+    heaviest: float
+    files: dict[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest with a digest of its own."""
+        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        with (folder / MANIFEST).open("x") as file:
+            json.dump(content | {"digest": _digest(content)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Read and check the manifest of a folder."""
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise ShardFileError(
+                f"{folder} is not a folder of shards; write one with `rankwise shards FILE -o FOLDER`."
+            )
+        if path.stat().st_size > LARGEST:
+            raise ShardFileError(f"{path} is larger than {LARGEST:,} bytes, so it is not a manifest of shards.")
+        version, manifest = 0, None
+        try:
+            content = json.loads(path.read_bytes())
+            version = int(content["version"]) if content["format"] == FORMAT else 0
+            if version == VERSION and content.pop("digest") == _digest(content):
+                manifest = cls(**{field.name: content[field.name] for field in fields(cls)})
+            sound = manifest is not None and manifest._is_sound()
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            sound = False
+        if version > VERSION:
+            raise ShardFileError(
+                f"{folder} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
+            )
+        if manifest is None or not sound:
+            raise ShardFileError(f"{path} is damaged, or was not written by rankwise; write the shards again.")
+        return manifest
+
+    def _is_sound(self) -> bool:
+        cuts, sizes, shape = self.cuts, self.sizes, self.shape
+        sound = all(type(k) is int and 0 <= k < 2**63 for k in (*cuts, *sizes, *shape))
+        sound = sound and len(shape) == 2 and len(cuts) == len(sizes) + 1 and len(sizes) > 0 and min(sizes) > 0
+        sound = sound and cuts[0] == 0 and cuts[-1] == shape[0] and cuts == sorted(set(cuts)) and max(shape) < 2**32
+        numbers = self.total_weight, self.heaviest
+        sound = sound and all(type(x) in (int, float) and 0 < float(x) < float("inf") for x in numbers)
+        return sound and type(self.weighted) is bool and all(type(x) is str for x in self.files.values())
+
+    def shards(self, folder: Path) -> list[ShardFiles]:
+        """Return the files of every shard."""
+        names = ("indptr", "indices", "targets", *(["weights"] if self.weighted else []))
+        shards = []
+        for k, size in enumerate(self.sizes):
+            files = [SHARD.format(k, name) for name in names]
+            digests = {file: self.files[file] for file in files if file in self.files}
+            shards.append(ShardFiles(folder, k, self.cuts[k], self.cuts[k + 1], self.shape[1], size, digests))
+        return shards
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return checksum(json.dumps(content, sort_keys=True)).hex()

@@ -1,8 +1,8 @@
-"""Trees of arrays, numbers, words, lists and objects of known classes, as JSON beside plain arrays.
+"""Conversion of nested state to JSON and plain arrays, and back: arrays, numbers, text, lists and known dataclasses.
 
-What is read back has the same bits and the same types: a NumPy number stays one, and an object that was met twice is
-one object again. Objects that the reader has anyway, such as engines, are named and not written. Nothing but the known
-classes is ever made, each with exactly its fields, and each field of the type that the class declares.
+State that is read back has the same bits and types: a NumPy scalar stays one, and an object that occurs twice is one
+object again. Objects that the reader has, such as engines, are referred to by name and not written. Reading makes
+objects of the known classes only, each with exactly its fields, and each field of its declared type.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,29 +23,29 @@ NUMBERS = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 
 
 class UnknownPart(TypeError):
-    """Something that a tree cannot hold."""
+    """An object of a type that cannot be stored."""
 
 
 class Packer:
-    """Writes trees.
+    """Converts nested state to JSON and arrays.
 
     Parameters
     ----------
     classes : mapping of str to type
-        Dataclasses that may occur, by the names they have in the file.
+        Dataclasses that may occur, by their names in the file.
     outside : mapping of str to object
-        What is named and not written.
+        Objects that are referred to by name and not written.
     """
 
     def __init__(self, classes: Classes, outside: Mapping[str, Any]) -> None:
         self.names = {kind: name for name, kind in classes.items()}
         self.outside = {id(thing): name for name, thing in outside.items()}
         self.arrays: dict[str, Array] = {}
-        self._places: dict[int, Any] = {}  # of objects and arrays met before
+        self._places: dict[int, Any] = {}  # references to objects and arrays that have occurred
         self._n_objects = 0
 
     def plain(self, thing: Any) -> Any:
-        """The tree as JSON; its arrays are added to `arrays`."""
+        """Return the state as JSON; add its arrays to `arrays`."""
         if type(thing) in PLAIN:
             return thing
         if id(thing) in self.outside:
@@ -79,13 +79,13 @@ class Packer:
 
 
 class Unpacker:
-    """Reads trees; raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for what is none.
+    """Converts JSON and arrays back; raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` if it cannot.
 
     Parameters
     ----------
     classes : mapping of str to type
     outside : mapping of str to callable
-        What gives the objects that were named and not written.
+        Functions that return the objects that were referred to by name.
     arrays : dict of str to ndarray
     """
 
@@ -95,7 +95,7 @@ class Unpacker:
         self._n_objects = 0
 
     def thing(self, plain: Any) -> Any:
-        """What the JSON stands for."""
+        """Return the state that the JSON stands for."""
         if type(plain) in PLAIN:
             return plain
         if set(plain) == {"class", "fields"}:
@@ -105,8 +105,8 @@ class Unpacker:
             name, value = content
             return np.dtype(NUMBERS[NUMBERS.index(name)]).type(value)
         if kind in ("list", "tuple"):
-            found = [self.thing(part) for part in content]
-            return found if kind == "list" else tuple(found)
+            parts = [self.thing(part) for part in content]
+            return parts if kind == "list" else tuple(parts)
         if kind == "dict":
             return {key: self.thing(part) for key, part in content.items()}
         if kind == "array":
@@ -115,7 +115,7 @@ class Unpacker:
             return self._made[content]
         if kind == "outside":
             return self.outside[content]()
-        raise ValueError(f"a tree has no {kind!r}")
+        raise ValueError(f"{kind!r} is not a kind of state")
 
     def _object(self, name: str, content: dict[str, Any]) -> Any:
         kind: Any = self.classes[name]
@@ -134,13 +134,13 @@ class Unpacker:
 
 @cache
 def _declared(kind: Any) -> dict[str, Any]:
-    """Types of a dataclass's fields."""
+    """Return the types of a dataclass's fields by name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def is_of(part: Any, hint: Any) -> bool:
-    """Whether `part` is of a declared type; arrays are looked at no further."""
+    """Return whether `part` is of a declared type; the contents of arrays are not checked."""
     if hint is Any:
         return True
     origin, inner = get_origin(hint), get_args(hint)

@@ -1,4 +1,4 @@
-"""The engine whose shards live in the workers of a Dask cluster."""
+"""Engine whose shards are in the workers of a Dask cluster."""
 
 from .client import Cluster, client_of
 

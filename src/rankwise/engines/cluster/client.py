@@ -1,10 +1,10 @@
-"""The engine whose shards live in the workers of a Dask cluster, and outlive them."""
+"""Engine whose shards are in the workers of a Dask cluster; shards of lost workers are built again elsewhere."""
 
 import concurrent.futures
 import logging
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,28 +14,29 @@ from numpy.typing import NDArray
 
 from ..._errors import ClusterError, SettingError
 from ...losses import Loss
-from ..base import STAY, Answers, Engine
-from ..team import Team
+from ..base import Engine, Results
+from ..operations import AnyOperation, Call, Join
+from ..threads import ThreadPool
 from .distributed import distributed
 from .lines import POLL, Line
-from .messages import Reply, Told, Verb, each_array, ready, told
-from .placement import deal
+from .messages import Message, Reply, map_arrays, message_for, shared_part
+from .placement import place
 from .relay import Relay, line_from, reaches
-from .worker import Holder
+from .worker import ShardWorker
 
 log = logging.getLogger("rankwise")
 
 Array = NDArray[Any]
-DOUBT = 5.0  # seconds after which a worker that did not answer is trusted again, if nobody else is there
-PATIENCE = 60.0  # seconds to wait for a worker when none is left
+DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
+PATIENCE = 60.0  # seconds to wait for a worker if there is none
 REACH = 15.0  # seconds for the scheduler to answer
-LOST = "The Dask scheduler does not answer, so the fit cannot go on; start a cluster and fit again."
-TRIES = 20  # times that lost shards are made anew in one round
+LOST = "The Dask scheduler does not answer, so the fit cannot continue; start a cluster and fit again."
+TRIES = 20  # times that lost shards are built again for one operation
 
 
 @dataclass
 class Traffic:
-    """Round trips between the client and all workers, and bytes of the arrays that went each way."""
+    """Number of round trips between the client and all workers, and bytes of the arrays sent each way."""
 
     trips: int = 0
     out: int = 0
@@ -43,44 +44,43 @@ class Traffic:
 
 
 @dataclass(eq=False)
-class Holding:
-    """An actor in a worker, and the shards it holds."""
+class Remote:
+    """An actor in a worker, and the shards in it."""
 
     address: str
     numbers: list[int]
     rows: list[slice]
     future: Any  # of Dask; the actor lives as long as it
-    size: int  # what its shards take to go through, in observations
-    line: Line | Relay | None = None  # how to talk to it, once it is there
+    size: int  # cost of its shards, in observations
+    line: Line | Relay | None = None  # connection, once the actor exists
 
     def take(self, array: Array) -> Array:
-        """Lines of the rows that are held."""
+        """Return the lines of this worker's rows."""
         parts = [array[rows] for rows in self.rows]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class Cluster(Engine):
-    """Runs verbs on shards that are spread over workers.
+    """Runs operations on shards that are spread over workers.
 
-    One actor for each worker holds a run of shards and joins their answers, so that a worker sends one piece and a
-    few parts of a sum. Verbs that nobody waits for the answer of are kept and go out with the next one: a round trip
-    is one message to every worker and one back. A worker that is lost takes its shards along; they are made anew by
-    their load tasks on the workers that are there, told what the others know (`recover`), and asked again, which
-    changes no bit.
+    One actor per worker holds a run of shards and joins their results, so that a worker sends one piece and a few nodes
+    of a sum. Operations whose results stay in the shards are queued and sent with the next one: a round trip is one
+    message to every worker and one back. The shards of a lost worker are built again by their load tasks on the other
+    workers, brought to the state of the others (`recover`), and run the operation again, which changes no bit.
 
     Parameters
     ----------
     client : distributed.Client
     loads : sequence of Future
-        One for every shard, of its `Piece`; Dask computes it again where it was lost.
+        One per shard, of its `Piece`; Dask computes it again if it was lost.
     cuts : ndarray of shape (n_shards + 1,)
-        Rows at which the shards begin, and the number of rows.
+        First row of every shard, and the number of rows.
     sizes : sequence of int
-        What every shard takes to go through, in observations.
+        Cost of every shard, in observations.
     loss : Loss
     dtype : dtype
     n_jobs : int, default=1
-        Threads of the client, for what it does between round trips.
+        Threads of the client, for its work between round trips.
     """
 
     def __init__(
@@ -96,64 +96,70 @@ class Cluster(Engine):
         self.client, self.loads, self.cuts, self.sizes = client, loads, cuts.tolist(), list(sizes)
         self.loss = distributed().protocol.pickle.dumps(loss)
         self.dtype = np.dtype(dtype)
-        self.n_jobs, self.team, self.rounds = n_jobs, Team(n_jobs), 0
+        self.n_jobs, self.pool, self.rounds = n_jobs, ThreadPool(n_jobs), 0
         self.traffic = Traffic()
-        self.holdings: list[Holding] = []
-        self._queue: list[Verb] = []
-        self._direct: bool | None = None  # whether workers are in reach; found out with the first of them
-        self._lined = True  # whether lines can be had, as far as is known
+        self.remotes: list[Remote] = []
+        self._queue: list[Call] = []
+        self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
+        self._lined = True  # whether connections outside Dask have worked so far
 
-    def ask(self, join: str, verb: str, args: tuple[Any, ...]) -> Answers:
-        """One round: the verb on every shard; a round trip, unless the answers stay where they are."""
+    def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
+        """Run an operation on every shard, in one round trip, or queue it if its results stay in the shards."""
         self.rounds += 1
-        if join == STAY:
-            self._queue.append((verb, each_array(args, np.copy)))  # who asked may change them before they go out
-            return Answers(join)
+        if operation.join is Join.STAY:
+            copies = map_arrays(args, lambda _, array: np.copy(array))  # the caller may change its arrays meanwhile
+            self._queue.append((operation, copies))
+            return Results(operation.join)
         try:
-            found = self._trip(join, [*self._queue, (verb, args)])
+            results = self._round_trip([*self._queue, (operation, args)])
         except BaseException:
             self.close()
             raise
         self._queue.clear()
-        return found
+        return results
+
+    def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Call `work` with each item in the client's threads; return the results in order."""
+        return self.pool.map(work, items)
 
     def close(self) -> None:
-        """Let the shards go; a later verb makes them anew."""
-        for holding in list(self.holdings):
-            self._drop(holding)
+        """Release the shards and end the threads; the next operation builds them again."""
+        for remote in list(self.remotes):
+            self._drop(remote)
         self._queue.clear()
-        self.team.close()
+        self.pool.close()
 
-    def _trip(self, join: str, verbs: list[Verb]) -> Answers:
-        """Tell every worker, then those that take over from the lost, until all shards have answered."""
+    def _round_trip(self, calls: list[Call]) -> Results:
+        """Send the calls to every worker, then to those that replace lost ones, until all shards have results."""
         self.traffic.trips += 1
-        found, doubted = Answers(join), set[str]()
+        join, doubted = calls[-1][0].join, set[str]()
         replies: list[Reply] = []
-        asked, past = list(self.holdings), list[Verb]()
+        remotes, past = list(self.remotes), list[Call]()
         for _ in range(TRIES):
-            replies += self._ask(asked, join, [*past, *verbs], doubted)
+            replies += self._exchange(remotes, [*past, *calls], doubted)
             lost = self._lost()
             if not lost:
-                found.merge(reply.answers(join) for reply in replies)
-                return found
-            asked, past = self._hold(lost, doubted), list(self.recover())
+                results = Results(join)
+                results.merge(reply.results(join) for reply in replies)
+                return results
+            remotes, past = self._build(lost, doubted), list(self.recover())
         raise ClusterError(
-            f"Workers were lost {TRIES} times while one question was asked (lately {', '.join(sorted(doubted))}); "
-            "look at their logs: too little memory is the usual reason."
+            f"Workers were lost {TRIES} times during one operation (last {', '.join(sorted(doubted))}); "
+            "check their logs: too little memory is the usual reason."
         )
 
-    def _ask(self, asked: list[Holding], join: str, verbs: list[Verb], doubted: set[str]) -> list[Reply]:
-        """Replies of those that answer; the others are dropped and doubted."""
-        shared = ready(verbs)
-        for holding in asked:
-            self._tell(holding, told(join, shared, holding.take))
+    def _exchange(self, remotes: list[Remote], calls: list[Call], doubted: set[str]) -> list[Reply]:
+        """Return the replies of the workers that answer; drop the others and add them to `doubted`."""
+        shared = shared_part(calls)
+        for remote in remotes:
+            self._send(remote, message_for(shared, remote.take))
         replies = []
-        for holding in asked:
-            reply = self._hear(holding)
+        for remote in remotes:
+            reply = self._receive(remote)
             if reply is None:
-                self._drop(holding)
-                doubted.add(holding.address)
-                log.warning("lost the worker at %s, which held shards %s", holding.address, holding.numbers)
+                self._drop(remote)
+                doubted.add(remote.address)
+                log.warning("lost the worker at %s, which held shards %s", remote.address, remote.numbers)
             elif reply.error is not None:
                 raise reply.error
             else:
@@ -161,54 +167,54 @@ class Cluster(Engine):
                 replies.append(reply)
         return replies
 
-    def _tell(self, holding: Holding, message: Told) -> None:
+    def _send(self, remote: Remote, message: Message) -> None:
         self.traffic.out += message.n_bytes
-        if holding.line is not None:
-            holding.line.tell(message)
+        if remote.line is not None:
+            remote.line.send(message)
 
-    def _hear(self, holding: Holding) -> Reply | None:
-        """The reply, or None if there will be none: the connection broke, or the scheduler knows the worker is gone."""
+    def _receive(self, remote: Remote) -> Reply | None:
+        """Return the reply, or None if the connection broke or the scheduler reports the worker as gone."""
         try:
-            found: Reply | None = None if holding.line is None else holding.line.hear()
+            reply: Reply | None = None if remote.line is None else remote.line.receive()
         except ClusterError:
             raise
-        except Exception as error:  # the verbs' own errors are in the reply: this is the connection, or a lost actor
-            log.debug("no reply from %s: %r", holding.address, error)
+        except Exception as error:  # errors of operations are in the reply: this one is of the connection or the actor
+            log.debug("no reply from %s: %r", remote.address, error)
             return None
-        return found
+        return reply
 
     def _wait(self, address: str) -> None:
-        """Raise if nothing will come from there any more."""
+        """Raise if the worker is gone."""
         if address not in workers_of(self.client):
             raise ConnectionError(f"The worker at {address} is gone.")
 
     def _lost(self) -> list[int]:
-        """Shards that nobody holds."""
-        held = {number for holding in self.holdings for number in holding.numbers}
+        """Return the numbers of the shards that no worker has."""
+        held = {number for remote in self.remotes for number in remote.numbers}
         return [number for number in range(len(self.loads)) if number not in held]
 
-    def _drop(self, holding: Holding) -> None:
-        if holding.line is not None:
-            holding.line.close()
-        holding.future.release()
-        self.holdings.remove(holding)
+    def _drop(self, remote: Remote) -> None:
+        if remote.line is not None:
+            remote.line.close()
+        remote.future.release()
+        self.remotes.remove(remote)
 
-    def _hold(self, numbers: list[int], doubted: set[str]) -> list[Holding]:
-        """Have shards made by the workers that are there; what a worker lost meanwhile was to hold is left out."""
+    def _build(self, numbers: list[int], doubted: set[str]) -> list[Remote]:
+        """Build shards on the workers there are; leave out those of workers that are lost meanwhile."""
         threads = free_workers(self.client, doubted)
-        held = {address: sum(each.size for each in self.holdings if each.address == address) for address in threads}
-        dealt = deal(numbers, self.sizes, threads, held)
-        making = [self._make(address, mine, threads[address]) for address, mine in dealt.items()]
-        made = [holding for holding in making if self._made(holding)]
-        self.holdings += made
-        for holding in made:
-            holding.line = self._line(holding)
-        return made
+        held = {address: sum(each.size for each in self.remotes if each.address == address) for address in threads}
+        placed = place(numbers, self.sizes, threads, held)
+        started = [self._start(address, shards, threads[address]) for address, shards in placed.items()]
+        remotes = [remote for remote in started if self._is_built(remote)]
+        self.remotes += remotes
+        for remote in remotes:
+            remote.line = self._connection(remote)
+        return remotes
 
-    def _make(self, address: str, numbers: list[int], n_threads: int) -> Holding:
-        """Start making an actor; Dask brings the pieces to the worker, or computes those that were lost again."""
+    def _start(self, address: str, numbers: list[int], n_threads: int) -> Remote:
+        """Start an actor; Dask brings the pieces to the worker, or computes lost ones again."""
         future = self.client.submit(
-            Holder,
+            ShardWorker,
             [self.loads[number] for number in numbers],
             numbers,
             self.loss,
@@ -225,47 +231,45 @@ class Cluster(Engine):
                 runs[-1] = slice(runs[-1].start, following.stop)
             else:
                 runs.append(following)
-        return Holding(address, numbers, runs, future, sum(self.sizes[number] for number in numbers))
+        return Remote(address, numbers, runs, future, sum(self.sizes[number] for number in numbers))
 
-    def _made(self, holding: Holding) -> bool:
-        """Whether the actor is there; False if its worker was lost first. What its load tasks raise is raised here."""
-        future = holding.future
+    def _is_built(self, remote: Remote) -> bool:
+        """Wait for the actor; False if its worker is lost. Errors of its load tasks are raised."""
+        future = remote.future
         while not future.done():
             try:
                 future.exception(timeout=POLL)
             except TimeoutError:
-                if holding.address not in workers_of(self.client):
+                if remote.address not in workers_of(self.client):
                     break
         if future.status == "finished":
             return True
         error = future.exception() if future.status == "error" else None
         future.release()
-        if error is None or holding.address not in workers_of(self.client):
+        if error is None or remote.address not in workers_of(self.client):
             return False
         if isinstance(error, distributed().KilledWorker):
-            raise ClusterError(f"Workers died while they loaded shards: {error}") from error
+            raise ClusterError(f"Workers died while loading shards: {error}") from error
         raise error
 
-    def _line(self, holding: Holding) -> Line | Relay | None:
-        """The shortest way to the actor; None if its worker is lost already."""
+    def _connection(self, remote: Remote) -> Line | Relay | None:
+        """Return the fastest connection to the actor; None if its worker is lost."""
         if self._direct is None:
-            self._direct = reaches(self.client, holding.address)
-        relay = Relay(
-            self.client, holding.address, holding.future.key, self._direct, partial(self._wait, holding.address)
-        )
+            self._direct = reaches(self.client, remote.address)
+        relay = Relay(self.client, remote.address, remote.future.key, self._direct, partial(self._wait, remote.address))
         try:
-            found = line_from(relay) if self._direct and self._lined else relay
+            line = line_from(relay) if self._direct and self._lined else relay
         except ClusterError:
             raise
         except Exception as error:
-            log.debug("no way to %s: %r", holding.address, error)
+            log.debug("no connection to %s: %r", remote.address, error)
             return None
-        self._lined = isinstance(found, Line)
-        return found
+        self._lined = isinstance(line, Line)
+        return line
 
 
 def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
-    """Threads of the workers that can take shards, by address; waits for one if there is none."""
+    """Return the threads of the workers that can take shards, by address; wait for one if there is none."""
     start = time.monotonic()
     while True:
         workers, waited = workers_of(client), time.monotonic() - start
@@ -274,47 +278,47 @@ def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
             return free or workers
         if waited > PATIENCE:
             raise ClusterError(
-                f"No Dask worker is there, and none has come within {PATIENCE:g} s; start workers and fit again."
+                f"The Dask cluster has no worker, and none joined within {PATIENCE:g} s; start workers and fit again."
             )
         time.sleep(0.1)
 
 
 def workers_of(client: Any) -> dict[str, int]:
-    """Threads of each worker that the scheduler knows, by its address."""
+    """Return the threads of each worker that the scheduler knows, by address."""
     try:
-        found: dict[str, int] = client.nthreads(callback_timeout=REACH)
+        threads: dict[str, int] = client.nthreads(callback_timeout=REACH)
     except Exception as error:
         raise ClusterError(LOST) from error
-    return found
+    return threads
 
 
 def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
-    """What the tasks found; an error of a task is raised as itself."""
+    """Return the results of tasks; an error of a task is raised as it is."""
     try:
-        found: list[Any] = client.gather(list(futures))
+        results: list[Any] = client.gather(list(futures))
     except concurrent.futures.CancelledError as error:
         if client.status != "running":
             raise ClusterError(LOST) from error
-        raise ClusterError(f"Dask cancelled a task of reading the entries, see its scheduler's log: {error}") from error
+        raise ClusterError(f"Dask canceled a task that reads entries, see the log of its scheduler: {error}") from error
     except OSError as error:
         if client.status != "running":
             raise ClusterError(LOST) from error
-        raise  # of the task itself, such as a file that is not there
-    return found
+        raise  # of the task itself, such as a missing file
+    return results
 
 
 def client_of(client: Any) -> Any:
-    """The client that is meant: the given one, or the one that this process has made last."""
+    """Return a checked Dask client: `client`, or the one that this process made last if it is None."""
     dask = distributed()
     if client is None:
         try:
             client = dask.default_client()
         except ValueError:
             raise SettingError(
-                "No Dask client is there; make one with `dask.distributed.Client(...)` and give it as `client=`."
+                "`client` is None and this process has no Dask client; make one with `dask.distributed.Client(...)`."
             ) from None
     if not isinstance(client, dask.Client) or client.asynchronous:
         raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
     if client.status == "closed":
-        raise SettingError("The Dask client is closed; make another with `dask.distributed.Client(...)`.")
+        raise SettingError("`client` is closed; make another with `dask.distributed.Client(...)`.")
     return client

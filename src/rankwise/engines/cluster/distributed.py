@@ -1,4 +1,4 @@
-"""Dask's cluster package, an extra, which is imported when a cluster is used."""
+"""Import of Dask's cluster package, an optional dependency, when a cluster is used."""
 
 from typing import Any
 
@@ -6,5 +6,5 @@ from ..._extras import require
 
 
 def distributed() -> Any:
-    """The package, or a sentence that says how to install it."""
+    """Return the package, or raise with the command that installs it."""
     return require("distributed", "dask")

@@ -1,7 +1,7 @@
-"""A plain connection from a client to the holder of some shards: a question, an answer, arrays as they lie in memory.
+"""Plain TCP connection from a client to the shards in a worker: a request, a reply, arrays as they are in memory.
 
-Dask brings the two together and its keys encrypt what they say, if it has any. Its own messages pass through an event
-loop and a pool of threads on either side, which takes longer than a pass over millions of entries.
+Dask introduces the two, and its TLS keys, if it has any, encrypt the connection. Dask's own messages pass through an
+event loop and a pool of threads on either side, which takes longer than a pass over millions of entries.
 """
 
 import hmac
@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Wait = Callable[[], None]
-SMALL = 4096  # bytes; a shorter array travels inside the pickle
+SMALL = 4096  # bytes; shorter arrays are sent inside the pickle
 SECRET = 32  # bytes, of each side
-POLL = 1.0  # seconds between looks at who is still there, while something is waited for
-GREETING = 5.0  # seconds for the other side to say who it is
-OPEN = 60.0  # seconds for the client to come
+POLL = 1.0  # seconds between checks whether the worker still exists, while waiting
+GREETING = 5.0  # seconds for the other side to send its secret
+OPEN = 60.0  # seconds for the client to connect
 
 
 class Door(NamedTuple):
-    """Where a holder is to be found, what the client says to it, and what it says back."""
+    """Port of a worker, the secret that the client sends to it, and the secret that it sends back."""
 
     port: int
     knock: bytes
@@ -36,7 +36,7 @@ class Door(NamedTuple):
 
 
 class Line:
-    """The client's end.
+    """Client's end of a connection.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Line:
     door : Door
     context : ssl.SSLContext or None
     wait : callable
-        Called each second while nothing comes; raises if nothing will.
+        Called each second without a message; raises if there will be none.
     """
 
     def __init__(self, host: str, door: Door, context: ssl.SSLContext | None, wait: Wait) -> None:
@@ -55,49 +55,49 @@ class Line:
                 self.socket = context.wrap_socket(self.socket)
             self.socket.sendall(door.knock)
             if not hmac.compare_digest(_read(self.socket, SECRET, _late), door.welcome):
-                raise ConnectionError("Somebody else answers there.")
+                raise ConnectionError("Another program answers at the port of the worker.")
         except BaseException:
             self.socket.close()
             raise
         self.socket.settimeout(POLL)
-        weakref.finalize(self, self.socket.close)  # for who forgets to hang up
+        weakref.finalize(self, self.socket.close)  # in case nobody calls `close`
 
-    def tell(self, message: Any) -> None:
-        """Ask something; what goes wrong is for `hear` to say."""
+    def send(self, message: Any) -> None:
+        """Send a message; `receive` raises if this fails."""
         try:
             send(self.socket, message, self.wait)
         except OSError:
             self.socket.close()
 
-    def hear(self) -> Any:
-        """The answer."""
+    def receive(self) -> Any:
+        """Return the reply."""
         return receive(self.socket, self.wait)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
 
-def listen(host: str, context: ssl.SSLContext | None, holder: Any) -> Door:
-    """Answer whoever comes first with the right word, by ``holder.ask``, until it hangs up or the holder is gone."""
+def listen(host: str, context: ssl.SSLContext | None, worker: Any) -> Door:
+    """Serve the first client with the right secret by ``worker.handle``, until it disconnects or the worker is gone."""
     server = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     door = Door(server.getsockname()[1], secrets.token_bytes(SECRET), secrets.token_bytes(SECRET))
-    given = server, context, door, weakref.ref(holder)
-    threading.Thread(target=_serve, args=given, name="rankwise-line", daemon=True).start()
+    args = server, context, door, weakref.ref(worker)
+    threading.Thread(target=_serve, args=args, name="rankwise-line", daemon=True).start()
     return door
 
 
 def send(sock: socket.socket, value: Any, wait: Wait) -> None:
-    """Sizes and a pickle in one go, then every large array from where it is."""
+    """Send sizes and a pickle together, then every large array without a copy."""
     arrays: list[memoryview] = []
 
-    def stays(buffer: pickle.PickleBuffer) -> bool:
+    def in_pickle(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
         if raw.nbytes >= SMALL:
             arrays.append(raw)
         return raw.nbytes < SMALL
 
-    body = pickle.dumps(value, 5, buffer_callback=stays)
+    body = pickle.dumps(value, 5, buffer_callback=in_pickle)
     sizes = [len(body), len(arrays), *(array.nbytes for array in arrays)]
     for left in (memoryview(struct.pack(f"<{len(sizes)}Q", *sizes) + body), *arrays):
         while left:
@@ -108,7 +108,7 @@ def send(sock: socket.socket, value: Any, wait: Wait) -> None:
 
 
 def receive(sock: socket.socket, wait: Wait) -> Any:
-    """What `send` has sent; large arrays can be written to."""
+    """Return what `send` has sent; large arrays can be written to."""
     size, n = struct.unpack("<2Q", _read(sock, 16, wait))
     sizes = struct.unpack(f"<{n}Q", _read(sock, 8 * n, wait))
     body = _read(sock, size, wait)
@@ -116,7 +116,7 @@ def receive(sock: socket.socket, wait: Wait) -> Any:
 
 
 def _read(sock: socket.socket, size: int, wait: Wait) -> memoryview:
-    found = left = np.empty(size, np.uint8).data
+    content = left = np.empty(size, np.uint8).data
     while left:
         try:
             n = sock.recv_into(left)
@@ -124,65 +124,65 @@ def _read(sock: socket.socket, size: int, wait: Wait) -> memoryview:
             wait()
             continue
         if n == 0:
-            raise ConnectionError("The other side has hung up.")
+            raise ConnectionError("The other side has closed the connection.")
         left = left[n:]
-    return found
+    return content
 
 
-def _serve(server: socket.socket, context: ssl.SSLContext | None, door: Door, holder: "weakref.ref[Any]") -> None:
-    with suppress(OSError, EOFError):  # the client is gone, or never came
+def _serve(server: socket.socket, context: ssl.SSLContext | None, door: Door, worker: "weakref.ref[Any]") -> None:
+    with suppress(OSError, EOFError):  # the client is gone, or never connected
         with server:
-            line = _admitted(server, context, door)
+            line = _accepted(server, context, door)
         with line:
-            _answer(line, holder)
+            _reply(line, worker)
 
 
-def _admitted(server: socket.socket, context: ssl.SSLContext | None, door: Door) -> socket.socket:
-    """The connection of the one who knows the word; others are turned away."""
+def _accepted(server: socket.socket, context: ssl.SSLContext | None, door: Door) -> socket.socket:
+    """Return the connection of the client that knows the secret; close all others."""
     end = time.monotonic() + OPEN
     while (left := end - time.monotonic()) > 0:
         server.settimeout(left)
-        guest = _prepared(server.accept()[0])
+        client = _prepared(server.accept()[0])
         try:
-            guest.settimeout(GREETING)
+            client.settimeout(GREETING)
             if context is not None:
-                guest = context.wrap_socket(guest, server_side=True)
-            if hmac.compare_digest(_read(guest, SECRET, _late), door.knock):
-                guest.sendall(door.welcome)
-                guest.settimeout(None)
-                return guest
+                client = context.wrap_socket(client, server_side=True)
+            if hmac.compare_digest(_read(client, SECRET, _late), door.knock):
+                client.sendall(door.welcome)
+                client.settimeout(None)
+                return client
         except OSError:
             pass
-        guest.close()
-    raise TimeoutError("Nobody came.")
+        client.close()
+    raise TimeoutError(f"No client connected within {OPEN:g} s.")
 
 
-def _answer(line: socket.socket, holder: "weakref.ref[Any]") -> None:
-    """Answer questions; between them nothing but Dask keeps the holder."""
-    known = holder()
-    if known is None:
+def _reply(line: socket.socket, worker: "weakref.ref[Any]") -> None:
+    """Reply to messages; between them only Dask holds a reference to the worker's shards."""
+    alive = worker()
+    if alive is None:
         return
-    weakref.finalize(known, _hang_up, line).atexit = False
-    while known is not None:
-        del known
-        told = receive(line, _late)
-        known = holder()
-        if known is not None:
-            send(line, known.ask(told), _late)
-        del told
+    weakref.finalize(alive, _shut_down, line).atexit = False
+    while alive is not None:
+        del alive
+        message = receive(line, _late)
+        alive = worker()
+        if alive is not None:
+            send(line, alive.handle(message), _late)
+        del message
 
 
 def _prepared(sock: socket.socket) -> socket.socket:
-    """Short messages go out at once, and a machine that is gone is noticed in the end."""
+    """Send short messages at once, and notice in the end if the other machine is gone."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return sock
 
 
 def _late() -> None:
-    raise TimeoutError("Nothing comes.")
+    raise TimeoutError("No message in time.")
 
 
-def _hang_up(line: socket.socket) -> None:
+def _shut_down(line: socket.socket) -> None:
     with suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)

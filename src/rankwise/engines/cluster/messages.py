@@ -1,153 +1,153 @@
-"""What travels between a client and its workers: verbs with their arrays, each worker's rows alone."""
+"""Messages between a client and its workers: calls of operations with their arrays, each worker's rows alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...kernels.lanes import pad_columns
-from ...kernels.rows import Prior
-from ..base import Answers
-from ..fold import Part
+from ..base import Node, Results
 from ..offsets import Offsets
-from ..shard import wide
+from ..operations import AnyOperation, Call, Join
 
 Array = NDArray[Any]
-Verb = tuple[str, tuple[Any, ...]]
-Change = Callable[[Any], Any]  # of an array, or of `Zeros`
-
-BY_ROW = {  # places of the arguments that have a line for every row of the matrix
-    "aim": (0,),
-    "curve_terms": (2,),
-    "expected_loss": (1, 2),
-    "gram": (1,),
-    "replace": (2,),
-    "solve_rows": (3, 4),
-    "terms": (1,),
-    "transposed": (0,),
-}
-NARROW = ("expected_loss", "gather", "solve_rows")  # the first argument has columns of zeros that need not travel
 
 
 class Zeros(NamedTuple):
-    """An array of zeros, which need not travel."""
+    """Stands for an array of zeros, which is not sent."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
-@dataclass
-class Told:
-    """Verbs for some shards: all but the last change them, the last is answered."""
+class Padded(NamedTuple):
+    """Stands for `block` with columns of zeros after it, `width` in all, which are not sent."""
 
-    join: str
-    verbs: list[Verb]
+    block: Array
+    width: int
+
+
+Sent = Array | Zeros | Padded
+Change = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
+
+
+@dataclass
+class Message:
+    """Calls for the shards of a worker, which returns the results of the last one."""
+
+    calls: list[Call]
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take on the wire."""
-        return sum(_size(args) for _, args in self.verbs)
+        """Size of the arrays."""
+        return sum(_size(args) for _, args in self.calls)
 
 
 @dataclass
 class Reply:
-    """Answers of a worker's shards: pieces with their shards' numbers, and parts of a sum."""
+    """Results of a worker's shards: pieces with their shard numbers, and nodes of the tree of sums; or an error."""
 
     pieces: list[tuple[int, Any]] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     error: Exception | None = None
 
     @classmethod
-    def of(cls, answers: Answers) -> "Reply":
-        """What there is to send, as it lies in memory."""
-        pieces = [(number, each_array(piece, np.ascontiguousarray)) for number, piece in answers.pieces]
-        return cls(pieces, answers.fold.parts)
+    def of(cls, results: Results) -> "Reply":
+        """Make a reply of contiguous arrays."""
+        pieces = [
+            (number, map_arrays(piece, lambda _, array: np.ascontiguousarray(array)))
+            for number, piece in results.pieces
+        ]
+        return cls(pieces, results.tree.nodes)
 
-    def answers(self, join: str) -> Answers:
-        """The same as the client's engine joins them."""
-        found = Answers(join)
-        found.pieces = self.pieces
-        found.fold.parts = [Part(part.first, part.width, own(part.sum)) for part in self.parts]
-        return found
+    def results(self, join: Join) -> Results:
+        """Return the results for the client's engine to join."""
+        results = Results(join)
+        results.pieces = self.pieces
+        results.tree.nodes = [Node(node.first, node.width, writable(node.sum)) for node in self.nodes]
+        return results
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take on the wire."""
-        return sum(_size(piece) for _, piece in self.pieces) + sum(part.sum.nbytes for part in self.parts)
+        """Size of the arrays."""
+        return sum(_size(piece) for _, piece in self.pieces) + sum(node.sum.nbytes for node in self.nodes)
 
 
-def ready(verbs: Sequence[Verb]) -> list[Verb]:
-    """Verbs as all workers are told them, but for what has a line for every row."""
-    return [(verb, _changed(verb, _narrow(verb, args), lambda array: array, _sent)) for verb, args in verbs]
+def shared_part(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls with every array that all workers get as it is sent; arrays by row are left alone."""
+
+    def sent(operation: AnyOperation, name: str, array: Array) -> Sent:
+        return array if name in operation.by_row else as_sent(array, name in operation.large)
+
+    return [(operation, _map_args(operation, args, partial(sent, operation))) for operation, args in calls]
 
 
-def told(join: str, verbs: Sequence[Verb], take: Change) -> Told:
-    """Verbs that are `ready` as one worker is told them; `take` cuts an array with a line per row to the worker's."""
-    return Told(join, [(verb, _changed(verb, args, lambda a: _sent(take(a)), lambda a: a)) for verb, args in verbs])
+def message_for(calls: Sequence[Call], take: Callable[[Array], Array]) -> Message:
+    """Return the message for one worker, of calls from `shared_part`; `take` cuts an array by row to its rows."""
+
+    def cut(operation: AnyOperation, name: str, array: Any) -> Sent:
+        return as_sent(take(array)) if name in operation.by_row else array
+
+    return Message([(operation, _map_args(operation, args, partial(cut, operation))) for operation, args in calls])
 
 
-def heard(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments as the kernels know them: they are compiled for arrays that can be written to, of whole lanes."""
-    found: tuple[Any, ...] = each_array(args, own)
-    if verb in NARROW:
-        whole = pad_columns(found[0], found[0].dtype) if verb == "gather" else wide(found[0])
-        return (whole, *found[1:])
-    return found
+def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a received call as the kernels are compiled for them: arrays that can be written to."""
+    arrays: tuple[Any, ...] = map_arrays(args, lambda _, array: writable(array))
+    return arrays
 
 
-def own(array: Array | Zeros) -> Array:
-    """The array itself, or a copy if it lies in a message's bytes and cannot be written to or is not aligned."""
+def as_sent(array: Array, padded: bool = False) -> Sent:
+    """Return the array, or what stands for it: if all of its bits are zero, or its last columns if it is `padded`."""
+    whole = np.ascontiguousarray(array)
+    bits = whole.reshape(-1).view(np.uint8)
+    if not bits.any():
+        return Zeros(array.shape, array.dtype.str)
+    if padded:
+        used = bits.reshape(whole.shape[0], whole.shape[1], -1).any(axis=(0, 2))
+        n = int(np.flatnonzero(used)[-1]) + 1
+        if n < whole.shape[1]:
+            return Padded(np.ascontiguousarray(whole[:, :n]), whole.shape[1])
+    return whole
+
+
+def writable(array: Sent) -> Array:
+    """Return the array that was sent, or a copy if it lies in a message's bytes and is read-only or not aligned."""
     if isinstance(array, Zeros):
         return np.zeros(array.shape, array.dtype)
+    if isinstance(array, Padded):
+        return np.pad(array.block, ((0, 0), (0, array.width - array.block.shape[1])))
     return array if array.flags.writeable and array.flags.aligned else array.copy()
 
 
-def each_array(value: Any, change: Change) -> Any:
-    """The same value with every array in it changed."""
-    if isinstance(value, np.ndarray | Zeros):
-        return change(value)
+def map_arrays(value: Any, change: Change, name: str = "") -> Any:
+    """Return the value with every array in it replaced by ``change(dotted name, array)``."""
+    if isinstance(value, np.ndarray | Zeros | Padded):
+        return change(name, value)
     if isinstance(value, Offsets):
-        return Offsets(value.constant, each_array(value.rows, change), each_array(value.cols, change))
+        rows, cols = (map_arrays(getattr(value, part), change, f"{name}.{part}") for part in ("rows", "cols"))
+        return Offsets(value.constant, rows, cols)
     if isinstance(value, tuple):
-        parts = [each_array(part, change) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        if not hasattr(value, "_fields"):
+            return tuple(map_arrays(part, change, name) for part in value)
+        parts = (map_arrays(part, change, f"{name}.{key}") for key, part in zip(value._fields, value, strict=True))
+        return type(value)(*parts)
     return value
 
 
-def _changed(verb: str, args: tuple[Any, ...], by_row: Change, others: Change) -> tuple[Any, ...]:
-    """The arguments with their arrays changed: those that have a line per row in one way, the others in another."""
-
-    def changed(place: int, arg: Any) -> Any:
-        if isinstance(arg, Prior):
-            return Prior(by_row(arg.means), others(arg.precisions), by_row(arg.counts))
-        if isinstance(arg, Offsets):
-            return Offsets(arg.constant, by_row(arg.rows), others(arg.cols))
-        return each_array(arg, by_row if place in BY_ROW.get(verb, ()) else others)
-
-    return tuple(changed(place, arg) for place, arg in enumerate(args))
-
-
-def _narrow(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments without the columns of zeros that only kernels want."""
-    if verb not in NARROW:
-        return args
-    first, width = args[0], args[1] if verb == "gather" else args[-1].shape[1]  # as many as a row has variances
-    if verb == "gather":
-        return (first[:, :width], *args[1:])
-    return (first._replace(factors=first.factors[:, :width], variances=first.variances[:, :width]), *args[1:])
-
-
-def _sent(array: Array) -> Any:
-    """The array, or a note if all of its bits are zero, as a gram product's shift and new factors are."""
-    whole = np.ascontiguousarray(array)
-    return whole if whole.reshape(-1).view(np.uint8).any() else Zeros(array.shape, array.dtype.str)
+def _map_args(operation: AnyOperation, args: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
+    return tuple(map_arrays(arg, change, name) for name, arg in zip(operation.parameters, args, strict=True))
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, Offsets):
-        return _size((value.rows, value.cols))
-    return sum(map(_size, value)) if isinstance(value, tuple) and not isinstance(value, Zeros) else 0
+    sizes: list[int] = []
+    map_arrays(value, lambda _, array: sizes.append(_n_bytes(array)))
+    return sum(sizes)
+
+
+def _n_bytes(array: Sent) -> int:
+    if isinstance(array, Zeros):
+        return 0
+    return array.block.nbytes if isinstance(array, Padded) else array.nbytes

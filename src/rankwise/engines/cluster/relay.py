@@ -1,4 +1,4 @@
-"""The ways from a client to the shards that a Dask worker holds: a line of their own, or Dask's messages."""
+"""Connections from a client to the shards in a Dask worker: one of their own, or Dask's messages."""
 
 import asyncio
 import concurrent.futures
@@ -10,38 +10,38 @@ from .lines import POLL, Door, Line, Wait
 
 log = logging.getLogger("rankwise")
 
-REACH = 5.0  # seconds for a worker to answer
+REACH = 5.0  # seconds for a worker to reply
 
 
 class Relay:
-    """Questions to an actor in Dask's own messages.
+    """Connection to an actor by Dask's own messages.
 
     Parameters
     ----------
     client : distributed.Client
     address : str
-        Of the worker.
+        Address of the worker.
     key : str
-        Of the actor.
+        Key of the actor.
     direct : bool
-        Whether they go straight to the worker; the scheduler passes them on if not.
+        Whether messages go directly to the worker; otherwise the scheduler forwards them.
     wait : callable
-        Called each second while nothing comes; raises if nothing will.
+        Called each second without a reply; raises if there will be none.
     """
 
     def __init__(self, client: Any, address: str, key: str, direct: bool, wait: Wait) -> None:
         self.client, self.address, self.key, self.direct, self.wait = client, address, key, direct, wait
         self.call: concurrent.futures.Future[Any] | None = None
 
-    def tell(self, *message: Any, function: str = "ask") -> None:
-        """Ask something; what goes wrong is for `hear` to say."""
-        called = self._call(function, message)
-        self.call = asyncio.run_coroutine_threadsafe(called, self.client.loop.asyncio_loop)
+    def send(self, *message: Any, function: str = "handle") -> None:
+        """Call a method of the actor; `receive` raises if this fails."""
+        coroutine = self._call(function, message)
+        self.call = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
 
-    def hear(self) -> Any:
-        """The answer."""
+    def receive(self) -> Any:
+        """Return the reply."""
         if self.call is None:
-            raise ConnectionError("Nothing was asked.")
+            raise ConnectionError("No message was sent.")
         try:
             while not concurrent.futures.wait([self.call], POLL).done:
                 self.wait()
@@ -50,39 +50,39 @@ class Relay:
             self.close()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Cancel the call."""
         if self.call is not None:
             self.call.cancel()
             self.call = None
 
     async def _call(self, function: str, message: tuple[Any, ...]) -> Any:
-        """A call of an actor's method that ends whatever goes wrong."""
+        """Call a method of the actor; raises whatever goes wrong."""
         worker = self.client.rpc(self.address)
         if not self.direct:
             worker = distributed().actor.ProxyRPC(self.client.scheduler, self.address)
         wrapped = [distributed().protocol.to_serialize(part) for part in message]
-        found = await worker.actor_execute(function=function, actor=self.key, args=wrapped, kwargs={})
-        if found["status"] != "OK":
-            raise found["exception"]
-        return found["result"]
+        reply = await worker.actor_execute(function=function, actor=self.key, args=wrapped, kwargs={})
+        if reply["status"] != "OK":
+            raise reply["exception"]
+        return reply["result"]
 
 
 def line_from(relay: Relay) -> Line | Relay:
-    """A line to where the relay leads, or the relay itself if there can be none."""
-    relay.tell(function="listen")
+    """Return a direct connection to the relay's actor, or the relay if that fails."""
+    relay.send(function="listen")
     try:
-        door: Door | None = relay.hear()
+        door: Door | None = relay.receive()
         if door is None:
             return relay
         host = distributed().comm.get_address_host(relay.address)
         return Line(host, door, _context(relay.client, relay.address), relay.wait)
     except OSError as error:
-        log.info("no line to %s, so Dask's own messages are used, which take longer: %r", relay.address, error)
+        log.info("no direct connection to %s; using Dask's messages, which are slower: %r", relay.address, error)
         return relay
 
 
 def reaches(client: Any, address: str) -> bool:
-    """Whether this client can talk to workers itself; if not, the scheduler passes messages on."""
+    """Return whether this client can connect to workers; otherwise the scheduler forwards messages."""
 
     async def reach() -> None:
         await asyncio.wait_for(client.rpc(address).identity(), REACH)
@@ -90,11 +90,11 @@ def reaches(client: Any, address: str) -> bool:
     try:
         client.sync(reach)
     except Exception:
-        log.warning("workers cannot be reached directly: the scheduler passes all messages on, which takes longer")
+        log.warning("workers cannot be reached directly; the scheduler forwards all messages, which is slower")
         return False
     return True
 
 
 def _context(client: Any, address: str) -> Any:
-    """Of the client's own keys, if the worker wants any."""
+    """Return the TLS context of the client, if the worker uses TLS."""
     return client.security.get_connection_args("client")["ssl_context"] if address.startswith("tls://") else None

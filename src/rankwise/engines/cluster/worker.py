@@ -1,4 +1,4 @@
-"""What lives in a worker of a cluster: some shards, and the threads that run verbs on them."""
+"""Actor in a worker of a cluster: some shards, and the threads that run operations on them."""
 
 import pickle
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from ..shard import Shard
 from ..threads import Threads
 from .distributed import distributed
 from .lines import Door, listen
-from .messages import Reply, Told, heard
+from .messages import Message, Reply, received
 
 
-class Holder:
-    """Some shards of a matrix, which know their rows by their place among those that are here.
+class ShardWorker:
+    """Some shards of a matrix, whose rows are numbered by their place among the rows of this worker.
 
     Parameters
     ----------
     pieces : sequence of Piece
         In the order of their numbers.
     numbers : sequence of int
-        Of the shards, among all there are.
+        Numbers of the shards among all shards of the matrix.
     loss : bytes
         The pickled loss.
     dtype : str
@@ -36,22 +36,22 @@ class Holder:
     ) -> None:
         shards, start = [], 0
         for piece in pieces:
-            shards.append(Shard(_placed(piece, start), _loss(loss), np.dtype(dtype)))
+            shards.append(Shard(_moved(piece, start), _loss(loss), np.dtype(dtype)))
             start = shards[-1].stop
         self.engine = Threads(shards, n_threads, numbers)
 
-    def ask(self, told: Told) -> Reply:
-        """Run the verbs in order; the answers to the last one, or the error of any."""
+    def handle(self, message: Message) -> Reply:
+        """Run the calls in order; return the results of the last one, or the error of any."""
         try:
-            for verb, args in told.verbs[:-1]:
-                self.engine.run(verb, *heard(verb, args))
-            verb, args = told.verbs[-1]
-            return Reply.of(self.engine.ask(told.join, verb, heard(verb, args)))
+            for operation, args in message.calls[:-1]:
+                self.engine.apply(operation, received(args))
+            operation, args = message.calls[-1]
+            return Reply.of(self.engine.apply(operation, received(args)))
         except Exception as error:
-            return Reply(error=_travelling(error))
+            return Reply(error=_picklable(error))
 
     def listen(self) -> Door | None:
-        """Where the client can talk to these shards without Dask in between; None if it cannot."""
+        """Open a port for messages that do not pass through Dask; None if there can be none."""
         dask = distributed()
         worker = dask.get_worker()
         protocol, _, _ = worker.address.partition("://")
@@ -64,21 +64,21 @@ class Holder:
             return None
 
 
-def _placed(piece: Piece, start: int) -> Piece:
-    """The piece at another row, its arrays as kernels want them."""
+def _moved(piece: Piece, start: int) -> Piece:
+    """Return the piece with another first row, its arrays aligned."""
     arrays: Any = (array if array is None or array.flags.aligned else array.copy() for array in piece[2:])
     return Piece(start, piece.n_cols, *arrays)
 
 
 @lru_cache(maxsize=16)
 def _loss(pickled: bytes) -> Loss:
-    """The loss, the same object each time it comes: a loss that a user wrote is compiled once."""
-    found: Loss = pickle.loads(pickled)
-    return found
+    """Unpickle a loss, each one once, so that a custom loss is compiled once."""
+    loss: Loss = pickle.loads(pickled)
+    return loss
 
 
-def _travelling(error: Exception) -> Exception:
-    """The error, or its words if it cannot be pickled."""
+def _picklable(error: Exception) -> Exception:
+    """Return the error, or a `RuntimeError` with its message if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

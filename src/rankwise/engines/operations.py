@@ -1,0 +1,91 @@
+"""Shard operations: declared by a decorator where they are written, and passed to engines as objects.
+
+Engines, the messages of the cluster and the table in docs/design.md all read these declarations.
+"""
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from inspect import signature
+from typing import Any, Generic, TypeVar, TypeVarTuple, overload
+
+Args = TypeVarTuple("Args")
+Result = TypeVar("Result")
+
+
+class Join(Enum):
+    """How the results of the shards become one result."""
+
+    SUM = "sum"  # along the binary tree over shard numbers
+    CONCATENATE = "concatenate"  # in the order of shards
+    BOTH = "concatenate and sum"  # results are pairs: the first part is concatenated, the second summed
+    STAY = "stay"  # the shards change, and return nothing
+
+
+class Operation(Generic[Result, *Args]):
+    """A method that runs on every shard, with what an engine needs to know of it.
+
+    On an instance it is a bound method, ``shard.product(v)``; on the class it is this object, for
+    ``engine.run(Shard.product, v)``. It is pickled by name.
+
+    Parameters
+    ----------
+    method : callable
+        Called with the shard and the arguments.
+    join : Join
+    by_row : tuple of str
+        Arguments with one line for every row of the matrix, of which a worker is sent the lines of its own rows. A part
+        of an argument has a dotted name such as ``"offsets.rows"``.
+    large : tuple of str
+        Large arrays, by the names of arguments or of their parts, that are padded with columns of zeros, which are not
+        sent to workers.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the arguments, the shard apart.
+    """
+
+    def __init__(
+        self, method: Callable[[Any, *Args], Result], join: Join, by_row: tuple[str, ...], large: tuple[str, ...]
+    ) -> None:
+        self.__doc__ = method.__doc__
+        self.method, self.join, self.by_row, self.large = method, join, by_row, large
+        self.parameters = tuple(signature(method).parameters)[1:]
+        if unknown := {path.partition(".")[0] for path in by_row + large} - set(self.parameters):
+            raise TypeError(f"{method.__name__} has no argument {', '.join(sorted(unknown))}.")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    @overload
+    def __get__(self, shard: None, owner: type) -> "Operation[Result, *Args]": ...
+    @overload
+    def __get__(self, shard: object, owner: type) -> Callable[[*Args], Result]: ...
+    def __get__(self, shard: Any, owner: type) -> Any:
+        return self if shard is None else self.method.__get__(shard, owner)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.owner, self.name)
+
+    def __repr__(self) -> str:
+        return f"{self.owner.__name__}.{self.name}"
+
+
+AnyOperation = Operation[Any, *tuple[Any, ...]]
+Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
+
+
+def operation(
+    join: Join, *, by_row: tuple[str, ...] = (), large: tuple[str, ...] = ()
+) -> Callable[[Callable[[Any, *Args], Result]], Operation[Result, *Args]]:
+    """Declare a method of a shard as an operation; see `Operation` for the parameters."""
+
+    def declare(method: Callable[[Any, *Args], Result]) -> Operation[Result, *Args]:
+        return Operation(method, join, by_row, large)
+
+    return declare
+
+
+def operations_of(owner: type) -> Iterator[AnyOperation]:
+    """Yield the operations that a class declares, in the order in which they are written."""
+    return (member for member in vars(owner).values() if isinstance(member, Operation))
