@@ -164,8 +164,8 @@ BREAKS = [
     Break("solvers/checkpoint.py", "if not sealed(file):", "if False:", "test_checkpoint_files.py", "bit_flipped"),
     Break(
         "solvers/run.py",
-        "kept.first, kept.previous, kept.before",
-        "kept.first, kept.previous, np.inf",
+        "values = saved.previous, saved.before",
+        "values = saved.previous, np.inf",
         "test_checkpoint.py",
         "small_change",
     ),

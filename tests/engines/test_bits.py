@@ -79,7 +79,7 @@ def test_fits_have_the_same_bits_on_any_number_of_threads(n_jobs):
 
 
 SPEAKING = {  # every solver that speaks in verbs, and a loss for it
-    "rankwise": (BayesSweeps(), Logistic()),
+    "bayes": (BayesSweeps(), Logistic()),
     "factors": (FactorSweeps(), Square()),
     "altmin": (AltMin(), Logistic()),
     "ais-impute": (AISImpute(100.0), Logistic()),
@@ -283,9 +283,9 @@ def test_a_verb_repeated_with_its_step_number_does_nothing(verb):
         return problem.engine.sum("evaluate")[0]
 
     before = value()
-    problem.engine.run(verb, problem.version, *arguments)
+    problem.engine.run(verb, problem.current.version, *arguments)
     assert value() == before
-    problem.engine.run(verb, problem.version + 1, *arguments)
+    problem.engine.run(verb, problem.current.version + 1, *arguments)
     assert value() != before
     problem.close()
 

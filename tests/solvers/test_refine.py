@@ -383,7 +383,7 @@ def unshrunk(name, objective, u, v, weight):
 
 @every_loss
 @every_ridge
-@pytest.mark.parametrize("name", refine.BY_NAME)
+@pytest.mark.parametrize("name", refine.REFINEMENTS)
 def test_a_share_of_one_is_the_step_of_the_paper_bit_for_bit(loss, ridge, name):
     twin, _, _ = objective_of(loss, ridge=ridge)
     objective, _, _ = objective_of(loss, ridge=ridge)
@@ -395,14 +395,14 @@ def test_a_share_of_one_is_the_step_of_the_paper_bit_for_bit(loss, ridge, name):
         assert objective.value() == twin.value()
 
 
-@pytest.mark.parametrize("name", refine.BY_NAME)
+@pytest.mark.parametrize("name", refine.REFINEMENTS)
 def test_a_pursuit_shrinks_its_named_refinement_and_still_descends(name):
     observations = make_observations(Logistic(), np.random.default_rng(9), (30, 20))
     runs = [
         solve(Problem(observations, Logistic(), dtype=np.float64), solver, rank=6)
         for solver in (
             GreedyPursuit(name, shrinkage=0.3),
-            GreedyPursuit(refine.BY_NAME[name](shrinkage=0.3)),
+            GreedyPursuit(refine.REFINEMENTS[name](shrinkage=0.3)),
             GreedyPursuit(name, shrinkage=1.0),
             GreedyPursuit(name),
         )
@@ -430,7 +430,7 @@ def test_a_share_beside_a_refinement_object_is_not_ignored():
 
 
 def test_names_give_refinements_and_objects_pass_through():
-    assert {name: refine.get(name) for name in refine.BY_NAME} == {
+    assert {name: refine.get(name) for name in refine.REFINEMENTS} == {
         "none": NoRefinement(),
         "economic": Economic(),
         "coefficients": Coefficients(),

@@ -609,7 +609,7 @@ class Pattern:
         problem = problem_of(Square(), seed, shape=(20, 12), density=0.3)
         sides = [
             Side.empty(engine, size, True, np.float64)
-            for engine, size in zip((problem.engine, problem.across), problem.shape, strict=True)
+            for engine, size in zip((problem.engine, problem.side("columns")), problem.shape, strict=True)
         ]
         for part in sides:
             part.widen(rng.normal(size=(part.means.shape[0], 2)), 1.0)
@@ -730,7 +730,7 @@ def test_threads_and_repeats_change_no_bit(solver):
     found = set()
     for n_jobs in (1, 2, 2):
         problem = Problem(seen, "square", n_jobs=n_jobs)
-        assert len(problem.engine.shards) >= 2 and len(problem.across.shards) >= 2
+        assert len(problem.engine.shards) >= 2 and len(problem.side("columns").shards) >= 2
         found.add(bits(solve(problem, solver, rank=3, max_iter=3).model))
     assert len(found) == 1
 

@@ -1,7 +1,7 @@
-"""Top singular pairs of anything that has products: dense, sparse, low-rank, sparse plus low-rank, our gradients."""
+"""Leading singular triplets of dense, sparse, low-rank and other linear operators."""
 
 from .blocks import block_svd, widen
-from .operators import LowRank, SparsePlusLowRank
+from .operators import LowRank, Operator, SparsePlusLowRank, as_operator
 from .oracles import BY_NAME, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
 
 __all__ = [
@@ -9,10 +9,12 @@ __all__ = [
     "DenseSVD",
     "Lanczos",
     "LowRank",
+    "Operator",
     "Oracle",
     "PowerMethod",
     "SparsePlusLowRank",
     "Triplet",
+    "as_operator",
     "block_svd",
     "get",
     "widen",

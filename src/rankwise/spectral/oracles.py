@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
-from .operators import as_operator, gram, twice
+from .operators import Operator, as_operator
 
 
 class Triplet(NamedTuple):
@@ -84,7 +84,7 @@ class PowerMethod:
         v = _random_unit(operator.shape[1], rng)
         n_products = 0
         for _ in range(self.n_iter):
-            w = twice(operator, v)
+            w = operator.twice(v)
             n_products += 2
             norm = _norm(w)
             if norm == 0.0:  # the operator maps v to zero
@@ -144,7 +144,7 @@ class Lanczos:
         sigma = _norm(u)
         return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[0], n_products)
 
-    def _krylov(self, operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
+    def _krylov(self, operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
         """Image of the best right vector in the Krylov space of a block, the best block, if converged, products.
 
         Blocks and bases have one vector in each row.
@@ -229,18 +229,18 @@ def _random_unit(size: int, rng: Generator) -> NDArray[np.float64]:
     return v / np.linalg.norm(v)
 
 
-def _finish(operator: Any, v: NDArray[np.float64], n_products: int) -> Triplet:
+def _finish(operator: Operator, v: NDArray[np.float64], n_products: int) -> Triplet:
     """Pair v with its image, so that sigma equals u.T A v."""
     u = operator.matvec(v)
     sigma = _norm(u)
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 
-def _gram_rows(operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
     if block.shape[0] == 1:
-        return gram(operator, block[0])
-    z, w = gram(operator, block.T)
+        return operator.gram(block[0])
+    z, w = operator.gram(block.T)
     return z.T, w.T
 
 
