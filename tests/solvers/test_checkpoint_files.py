@@ -424,7 +424,11 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
 
 @pytest.mark.skipif(not LOCKS, reason="this system has no locks")
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
-    ask = "import sys; from rankwise.solvers import checkpoint; checkpoint.open_folder(checkpoint.Checkpoint(sys.argv[1], resume=True))"
+    ask = """
+        import sys
+        from rankwise.solvers.checkpoint import Checkpoint, open_folder
+        open_folder(Checkpoint(sys.argv[1], resume=True))
+        """
     seen = []
     fit("economic", checkpoint=tmp_path, max_iter=1, callback=lambda record: seen.append(child(ask, tmp_path)))
     assert "CheckpointError: Another fit is writing checkpoints to" in seen[0].stderr
@@ -557,7 +561,7 @@ ODDITIES = [
         {"outside": "across"},
     ),
     *({"outside": "__class__"}, {"number": ["float64", "a"]}, {"number": ["object", 1]}, {"number": ["int32", 10**20]}),
-    *({"class": "Side", "fields": {}}, {"class": "nuclear.State", "fields": {}}, {"list": [{"array": "array0"}] * 2}),
+    *({"class": "Side", "fields": {}}, {"class": "ProximalState", "fields": {}}, {"list": [{"array": "array0"}] * 2}),
 ]
 
 

@@ -746,13 +746,13 @@ def test_threads_leave_the_same_components_out():
 def test_other_objectives_are_refused(solver):
     rng = np.random.default_rng(32)
     problem, name = problem_of(Square(), 32), type(solver).__name__
-    with pytest.raises(SettingError, match=f"{name} solves for the factors.*got Ridged"):
+    with pytest.raises(SettingError, match=f"{name} requires a sum of losses over observed entries.*, got Ridged"):
         solve(Ridged(problem, 1.0), solver, rank=2)
     regression = MultitaskRegression(list(rng.normal(size=(3, 5, 4))), list(rng.normal(size=(3, 5))))
-    with pytest.raises(SettingError, match=f"{name} solves for the factors.*got MultitaskRegression"):
+    with pytest.raises(SettingError, match=f"{name} requires a sum of losses.*, got MultitaskRegression"):
         solve(regression, solver, rank=2)
     shifted = Problem(problem.observations, "square", offsets=Offsets.zero(problem.shape))
-    with pytest.raises(SettingError, match=f"{name} finds offsets of its own"):
+    with pytest.raises(SettingError, match=f"{name} requires an objective without fixed offsets"):
         solve(shifted, solver, rank=2)
 
 

@@ -47,5 +47,5 @@ def get(method: str | Solver[Any, Any], objective: object = None) -> Solver[Any,
     else:
         raise SettingError(f"`method` must be a name or a solver, got {type(method).__name__}.")
     if objective is not None:
-        check_needs(objective, (*needs, *solver.needs), who)
+        check_needs(objective, (*solver.needs, *needs), who)
     return solver

@@ -13,7 +13,7 @@ from ..objectives import Movable
 from ..spectral import LowRank, SparsePlusLowRank, as_operator, block_svd, widen
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import LIPSCHITZ, MOVABLE, Need, need_count, need_positive
+from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_count, need_positive
 
 Array = NDArray[Any]
 DIVERGED = 1e8  # times the first value: then the Lipschitz constant is too small
@@ -125,7 +125,7 @@ class AISImpute(Solver[Movable, ProximalState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """A smooth objective with a known Lipschitz constant that can move."""
-        return (LIPSCHITZ, MOVABLE)
+        return (SMOOTH, LIPSCHITZ, MOVABLE)
 
     def __post_init__(self) -> None:
         """Check the settings."""

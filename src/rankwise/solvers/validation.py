@@ -43,10 +43,6 @@ def _is_l1(objective: Objective) -> bool:
     return isinstance(objective, HasSides) and objective.loss.name == "l1"
 
 
-def _lipschitz_is_known(objective: Objective) -> bool:
-    return objective.smooth and objective.lipschitz is not None
-
-
 def _has_no_offsets(objective: Objective) -> bool:
     return not (isinstance(objective, HasSides) and objective.fixed_offsets is not None)
 
@@ -59,9 +55,9 @@ ANOTHER = 'use method="glrl-nonsmooth"'
 SMOOTH = Need("a smooth objective", lambda f: f.smooth, f'{ANOTHER} or "glrl-none"', LossError)
 QUADRATIC = Need("the square loss", lambda f: f.quadratic, 'use method="glrl" or "eglrl"', LossError)
 LIPSCHITZ = Need(
-    "a smooth objective with a known Lipschitz constant",
-    _lipschitz_is_known,
-    'use method="altmin" or "glrl" for smooth losses, "glrl-nonsmooth" for others',
+    "a known Lipschitz constant of the gradient",
+    lambda f: f.lipschitz is not None,
+    'use method="altmin" or "glrl"',
     LossError,
 )
 L1 = Need("the l1 loss without a ridge", _is_l1, 'use loss="l1", or another method', LossError)

@@ -2,10 +2,10 @@
 
 from .blocks import block_svd, widen
 from .operators import LowRank, Operator, SparsePlusLowRank, as_operator
-from .oracles import BY_NAME, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
+from .oracles import ORACLES, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
 
 __all__ = [
-    "BY_NAME",
+    "ORACLES",
     "DenseSVD",
     "Lanczos",
     "LowRank",
