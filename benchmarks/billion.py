@@ -34,7 +34,7 @@ def main(folder: Path, size: int = SIZE) -> None:
     with Meter() as meter:
         problem = rw.Problem(entries, "square", n_jobs=THREADS)
         checked = time.perf_counter() - start
-        options = {"checkpoint": folder / "checkpoints", "resume": True}
+        options = {"checkpoint": rw.Checkpoint(folder / "checkpoints", resume=True)}
         result = rw.solve(problem, "eglrl", rank=RANK, callback=lambda record: print(record, flush=True), **options)
     row = json.loads(noted.read_text()) | {
         "n_observed": entries.n_observed,

@@ -169,8 +169,8 @@ BREAKS = [
     ),
     Break(
         "solvers/run.py",
-        "kept.first, kept.previous, kept.before",
-        "kept.first, kept.previous, np.inf",
+        "values = saved.previous, saved.before",
+        "values = saved.previous, np.inf",
         "test_checkpoint.py",
         "small_change",
     ),

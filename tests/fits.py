@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import make_observations
 
-from rankwise import MultitaskRegression, Problem, Ridged, solve
+from rankwise import Checkpoint, MultitaskRegression, Problem, Ridged, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import (
     AISImpute,
@@ -43,6 +43,23 @@ def multitask():
     rng = np.random.default_rng(3)
     designs = [rng.normal(size=(9, 6)) for _ in range(5)]
     return MultitaskRegression(designs, [design @ rng.normal(size=6) for design in designs])
+
+
+class Plain:
+    """An objective with the members of `Objective` and no others, around one that has more."""
+
+    strong_convexity = 0.0
+
+    def __init__(self, inner):
+        self.inner, self.shape, self.lipschitz = inner, inner.shape, inner.lipschitz
+        self.smooth, self.quadratic, self.piecewise_linear = inner.smooth, inner.quadratic, inner.piecewise_linear
+        self.reset, self.value, self.gradient, self.add = inner.reset, inner.value, inner.gradient, inner.add
+        self.along, self.along_terms, self.replace = inner.along, inner.along_terms, inner.replace
+        self.close = inner.close
+
+    @property
+    def point(self):
+        return self.inner.point
 
 
 FITS = {
@@ -102,7 +119,7 @@ def killed_after(step):
 def stopped(name, folder, after, **options):
     """Checkpoints of a fit that was killed after some step, before that step had one."""
     with pytest.raises(Killed):
-        fit(name, checkpoint=folder, every=1, callback=killed_after(after), **options)
+        fit(name, checkpoint=Checkpoint(folder, every=1), callback=killed_after(after), **options)
 
 
 def spoil(path, change, arrays=lambda arrays: None):

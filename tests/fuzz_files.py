@@ -280,11 +280,11 @@ class _Fit:
 
     def __init__(self, folder: Path, problem: Any, solver: Any) -> None:
         self.problem, self.solver = problem, solver
-        rw.solve(problem, solver, rank=2, max_iter=2, checkpoint=folder, every=1)
+        rw.solve(problem, solver, rank=2, max_iter=2, checkpoint=rw.Checkpoint(folder, every=1))
         first, self.path = sorted(folder.glob("*.checkpoint"))
         first.unlink()
         self.sound = self.path.read_bytes()
-        self.keeper = checkpoint.Checkpoints(folder, resume=True)
+        self.keeper = checkpoint.open_folder(rw.Checkpoint(folder, resume=True))
         self.keeper.fit = json.loads(_about(self.sound))["fit"]
 
     def read(self, recipe: Recipe) -> None:

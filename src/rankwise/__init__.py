@@ -7,6 +7,7 @@ from ._version import __version__ as __version__
 
 # Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
 _HOMES = {
+    "Checkpoint": "solvers",
     "CheckpointError": "_errors",
     "ClusterError": "_errors",
     "DataError": "_errors",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
-    from .solvers import solve
+    from .solvers import Checkpoint, solve
     from .storage import write_shards
 
 
@@ -77,6 +78,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Checkpoint",
     "CheckpointError",
     "ClusterError",
     "DataError",

@@ -596,7 +596,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, capfd):
 def test_the_methods_table_says_what_fits_what():
     found = json.loads(run("methods", "--json").stdout)
     assert found["methods"]["r1mp"]["losses"] == ["square"] and found["methods"]["admm"]["losses"] == ["l1"]
-    assert found["methods"]["rankwise"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
+    assert found["methods"]["bayes"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
 
 
 def test_the_reference_names_every_command_and_exit_code():

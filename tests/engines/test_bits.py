@@ -79,7 +79,7 @@ def test_fits_have_the_same_bits_on_any_number_of_threads(n_jobs):
 
 
 SOLVERS = {  # every solver that runs shard operations, and a loss for it
-    "rankwise": (BayesSweeps(), Logistic()),
+    "bayes": (BayesSweeps(), Logistic()),
     "factors": (FactorSweeps(), Square()),
     "altmin": (AltMin(), Logistic()),
     "ais-impute": (AISImpute(100.0), Logistic()),
@@ -316,9 +316,9 @@ def test_an_operation_repeated_with_its_step_number_does_nothing(repeated):
         return problem.engine.run(Shard.evaluate)[0]
 
     before = value()
-    problem.engine.run(repeated, problem.version, *arguments)
+    problem.engine.run(repeated, problem.current.version, *arguments)
     assert value() == before
-    problem.engine.run(repeated, problem.version + 1, *arguments)
+    problem.engine.run(repeated, problem.current.version + 1, *arguments)
     assert value() != before
     problem.close()
 

@@ -253,7 +253,7 @@ def test_shards_go_when_the_engine_is_closed_and_come_back_when_needed(client):
     value = problem.value()
     problem.close()
     assert problem.engine.remotes == []
-    problem._summary = None
+    problem.current.summary = None
     assert problem.value() == value and len(problem.engine.remotes) == 3
 
 
@@ -298,7 +298,7 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
     problem = Problem(on_cluster(client, observations), Square())
 
     def look(record):
-        both = problem.engine.traffic, problem.across.traffic
+        both = problem.engine.traffic, problem.side("columns").traffic
         seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back")])
 
     solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
@@ -316,7 +316,7 @@ def test_round_trips_of_a_sweep(client):
         problem = Problem(on_cluster(client, some_entries()), Square())
 
         def look(record, problem=problem, seen=seen):
-            seen.append(problem.engine.traffic.trips + problem.across.traffic.trips)
+            seen.append(problem.engine.traffic.trips + problem.side("columns").traffic.trips)
 
         solve(problem, solver, rank=3, max_iter=5, tol=0.0, callback=look)
         assert set(np.diff(seen)[2:]) == {wanted}

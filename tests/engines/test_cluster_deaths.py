@@ -14,7 +14,7 @@ from cluster_cases import SOLVERS, data_for
 from clusters import Killer, Processes, everyone, on_cluster, one, solved, tiny_shards, two
 from helpers import ROOT
 
-from rankwise import ClusterError, Problem
+from rankwise import Checkpoint, ClusterError, Problem
 from rankwise.engines import Cluster
 from rankwise.engines.cluster import client as module
 from rankwise.losses import Square
@@ -81,7 +81,7 @@ def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(
 
     monkeypatch.setattr(Cluster, "_send", hooked)
     monkeypatch.setattr(module, "workers_of", lambda client: {k: n for k, n in known(client).items() if k != silent})
-    problem._summary = None
+    problem.current.summary = None
     assert problem.value() == value and silent not in _addresses(problem.engine)
 
 
@@ -174,7 +174,7 @@ import os, signal, sys
 from distributed import Client
 from clusters import on_cluster, solved
 from cluster_cases import SOLVERS, data_for
-from rankwise import Problem
+from rankwise import Checkpoint, Problem
 from rankwise.engines import Cluster
 from rankwise.observations import shards
 file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -188,7 +188,7 @@ Cluster._send = hooked
 solver, loss = SOLVERS[which]
 with Client(scheduler_file=file, set_as_default=False, timeout=60) as client:
     problem = Problem(on_cluster(client, data_for(loss)), loss)
-    print(solved(problem, solver, checkpoint=folder, every=1, resume=True), problem.engine.traffic.trips)
+    print(solved(problem, solver, checkpoint=Checkpoint(folder, every=1, resume=True)), problem.engine.traffic.trips)
 """
 
 
@@ -231,11 +231,12 @@ def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch
 
     Killer(monkeypatch, client, {100: ("before", everything_ends)})
     start = time.monotonic()
-    options |= {"checkpoint": tmp_path, "every": 1}
+    options["checkpoint"] = Checkpoint(tmp_path, every=1)
     with pytest.raises(ClusterError, match="The Dask scheduler does not answer"):
         solved(problem, solver, **options)
     assert time.monotonic() - start < 120
     client.close(timeout=2)
     steps = [int(path.stem.partition("-")[2]) for path in tmp_path.glob("*.checkpoint")]
     assert 0 < max(steps) < 20
-    assert solved(Problem(data, Square()), solver, resume=True, **options) == wanted
+    options["checkpoint"] = Checkpoint(tmp_path, every=1, resume=True)
+    assert solved(Problem(data, Square()), solver, **options) == wanted

@@ -98,7 +98,7 @@ SIZES = {  # bytes for m rows and columns, rank r, s bytes a number: as the page
     "altmin": (AltMin(), Logistic(), lambda m, r, s: 2 * m * r * s),
     "ais-impute": (AISImpute(0.5), Square(), lambda m, r, s: m * r * (s + 16)),
     "factors": (FactorSweeps(), Square(), lambda m, r, s: m * s * (4 * r + 5)),
-    "rankwise": (BayesSweeps(), Square(), lambda m, r, s: m * s * (5 * r + 7)),
+    "bayes": (BayesSweeps(), Square(), lambda m, r, s: m * s * (5 * r + 7)),
 }
 
 

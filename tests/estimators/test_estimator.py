@@ -81,7 +81,7 @@ def test_an_explicit_zero_is_observed():
 
 SOLVERS = [
     ({}, BayesSweeps()),
-    ({"method": "rankwise"}, BayesSweeps()),
+    ({"method": "bayes"}, BayesSweeps()),
     ({"offsets": "rows", "block": 2, "pattern_prior": False}, BayesSweeps("rows", 2, pattern_prior=False)),
     ({"refine": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
     ({"method": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
@@ -103,7 +103,7 @@ def test_a_fit_is_the_solver_s_result(observations, settings, solver):
 
 def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
     most = -(-(observations.n_observed // max(observations.shape)) // 8) * 8 - 1
-    default, named = (MatrixCompletion(**settings).fit(observations) for settings in ({}, {"method": "rankwise"}))
+    default, named = (MatrixCompletion(**settings).fit(observations) for settings in ({}, {"method": "bayes"}))
     loss = Huber(1.345 * observations.targets.std())
     spelled = solve(Problem(observations, loss), BayesSweeps("both", least_effect=0.1), rank=most)
     assert same(default, named) and np.array_equal(default.model_.to_dense(), spelled.model.to_dense())

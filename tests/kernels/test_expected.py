@@ -195,7 +195,7 @@ class Rows:
         self.seen = Observations.from_coo(rows, cols, targets_for(loss, rng, rows.size), shape, weights=weight_of)
         self.problem = Problem(self.seen, loss, dtype=dtype)
         self.mine = self._side(self.problem.engine, shape[0], rank, offset, rng, dtype)
-        self.other = self._side(self.problem.across, shape[1], rank, True, rng, dtype)
+        self.other = self._side(self.problem.side("columns"), shape[1], rank, True, rng, dtype)
         self.mine.around = rng.normal(0, 0.3, self.mine.means.shape).astype(dtype)
         self.mine.precisions = rng.uniform(0.5, 2.0, self.mine.means.shape[1])
         self.mine.counts = rng.uniform(0.5, 3.0, shape[0]).astype(dtype)
@@ -383,7 +383,7 @@ def far_row(loss, targets, start):
     rows.seen = Observations.from_coo(np.zeros(len(targets), int), np.arange(len(targets)), targets)
     rows.problem = Problem(rows.seen, loss, dtype=np.float64)
     rows.mine = Side.empty(rows.problem.engine, 1, False, np.float64)
-    rows.other = Side.empty(rows.problem.across, len(targets), True, np.float64)
+    rows.other = Side.empty(rows.problem.side("columns"), len(targets), True, np.float64)
     rows.mine.widen(np.full((1, 1), start), 1e-6)
     rows.other.widen(np.ones((len(targets), 1)), 1.0)
     rows.scale, rows.constant, rows.blur = 1.0, 0.0, 0.0

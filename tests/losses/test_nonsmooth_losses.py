@@ -10,7 +10,8 @@ from rankwise import losses
 from rankwise.engines import Shard
 from rankwise.kernels import formulas
 from rankwise.losses import Absolute, EpsilonInsensitive, Hinge, Quantile
-from rankwise.solvers import METHODS, NonsmoothPursuit, methods, solve
+from rankwise.solvers import METHODS, NonsmoothPursuit, solve
+from rankwise.solvers.validation import SMOOTH
 from rankwise.spectral import PowerMethod
 
 
@@ -145,14 +146,11 @@ def test_a_users_nonsmooth_loss_goes_through_matrix_completion_to_the_nonsmooth_
 
 # Smooth-only options.
 
-SMOOTH_ONLY = [
-    *({"refine": refine} for refine in ("economic", "coefficients")),
-    *({"method": method} for method in methods.SMOOTH_ONLY),
-]
+SMOOTH_ONLY = [name for name, method in METHODS.items() if SMOOTH in method.solver.needs]
 
 
 def test_the_paper_s_smooth_methods_are_among_the_smooth_only_ones():
-    assert {"glrl", "eglrl", "r1mp", "r1mp-economic"} <= set(methods.SMOOTH_ONLY)
+    assert {"glrl", "eglrl", "r1mp", "r1mp-economic"} <= set(SMOOTH_ONLY)
 
 
 @pytest.fixture
@@ -167,16 +165,15 @@ def no_work(monkeypatch):
     monkeypatch.setattr(PowerMethod, "__call__", work)
 
 
-@pytest.mark.parametrize("option", SMOOTH_ONLY, ids=str)
+@pytest.mark.parametrize("method", SMOOTH_ONLY)
 @pytest.mark.parametrize("loss", [*EACH_KIND, None], ids=repr)
-def test_a_smooth_only_option_is_refused_by_name_before_any_work_with_what_to_use(loss, option, tilted, no_work):
+def test_a_smooth_only_option_is_refused_by_name_before_any_work_with_what_to_use(loss, method, tilted, no_work):
     loss = loss or tilted
     observations = make_observations(loss, np.random.default_rng(5))
     with pytest.raises(rw.LossError) as refusal:
-        rw.MatrixCompletion(loss, rank=3, **option).fit(observations)
-    ((name, asked),) = option.items()
+        rw.MatrixCompletion(loss, rank=3, method=method).fit(observations)
     refused, _, advice = str(refusal.value).partition(" use ")
-    assert f'{name}="{asked}"' in refused and repr(loss) in refused
+    assert f'method="{method}"' in refused and repr(loss) in refused
     assert "glrl-nonsmooth" in advice and not {"glrl", "eglrl"} & set(advice.split('"'))
 
 

@@ -20,23 +20,23 @@ def some_entries(loss, shape=(60, 40), seed=0):
 def new_shards(problem):
     """Shards that know nothing but what the problem says of the past."""
     shards = [Shard(piece, problem.loss, problem.dtype) for piece in problem.observations.pieces()]
-    for operation, args in problem.calls_to_here():
+    for operation, args in problem.current.replay():
         for shard in shards:
             shard.run(operation, args)
     return shards
 
 
 def assert_same(problem):
-    if problem._behind:  # nobody reads the predictions of old shards or new ones before they follow
+    if problem.current.behind:  # nobody reads the predictions of old shards or new ones before they follow
         return
     for old, new in zip(problem.engine.shards, new_shards(problem), strict=True):
         assert old.predicted.tobytes() == new.predicted.tobytes()
         assert (old.base is None) == (new.base is None)
         if old.base is not None:
             assert old.base.tobytes() == new.base.tobytes()
-        if problem._summary is not None:
+        if problem.current.summary is not None:
             assert old.slopes.tobytes() == new.slopes.tobytes()
-        if problem._aimed is not None:
+        if problem.current.direction is not None:
             assert old.direction.tobytes() == new.direction.tobytes()
 
 

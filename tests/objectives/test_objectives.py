@@ -241,7 +241,7 @@ def test_a_pursuit_around_offsets_is_the_pursuit_of_what_they_leave(dtype):
 
 
 def test_offsets_of_another_shape_are_refused():
-    with pytest.raises(DataError, match=r"offsets are for 9 x 12, not for \(12, 9\)"):
+    with pytest.raises(DataError, match=r"must be for a matrix of shape \(12, 9\), got offsets for \(9, 12\)"):
         Problem(make_observations(Square(), np.random.default_rng(0)), Square(), offsets=make_offsets((9, 12)))
 
 

@@ -197,7 +197,7 @@ def test_the_default_is_the_learned_refinement_from_its_cap_down_to_the_planted_
     default = squares().fit(seen)
     ranks = default.history_.column("rank").tolist()
     assert (ranks[0], ranks[-1]) == (CAP, 3) and ranks == sorted(ranks, reverse=True)
-    assert same(default, squares(method="rankwise").fit(seen))
+    assert same(default, squares(method="bayes").fit(seen))
     by_hand = solve(Problem(seen, "square"), BayesSweeps(least_effect=0.1), rank=CAP).model
     assert np.array_equal(by_hand.to_dense(), default.model_.to_dense())
     assert default.theta_.size == default.model_.rank and default.n_features_in_ == seen.shape[1]
@@ -260,18 +260,18 @@ REFUSED = [
     ({"method": "glrl", "refine": "none"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
     ({"method": "glrl", "oracle": "dense"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
     ({"method": "glrl", "offsets": "both"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
-    ({"method": "rankwise", "offsets": "none"}, "method='rankwise' fixes the refinement"),
+    ({"method": "bayes", "offsets": "none"}, "method='bayes' fixes the refinement"),
     ({"method": "glrl", "block": 2}, "`block` is for refine="),
     ({"refine": "economic", "block": 2}, "`block` is for refine="),
     ({"method": "glrl", "shrinkage": 0.5}, "`shrinkage` is for refine="),
-    ({"method": "rankwise", "shrinkage": 0.5}, "`shrinkage` is for refine="),
+    ({"method": "bayes", "shrinkage": 0.5}, "`shrinkage` is for refine="),
     ({"shrinkage": 0.5}, "`shrinkage` is for refine="),
     ({"refine": "factors", "shrinkage": 0.5}, "`shrinkage` is for refine="),
     ({"oracle": "dense"}, "`oracle` is for refine="),
     ({"refine": "factors", "oracle": "lanczos"}, "`oracle` is for refine="),
     ({"ridge": 1.0}, 'refine="bayes" learns its ridge'),
     ({"ridge": "auto"}, 'refine="bayes" learns its ridge'),
-    ({"method": "rankwise", "ridge": 1.0}, 'refine="bayes" learns its ridge'),
+    ({"method": "bayes", "ridge": 1.0}, 'refine="bayes" learns its ridge'),
     ({"method": "altmin"}, "method='altmin' works at one rank"),
     ({"method": "no-such"}, "Unknown method 'no-such'"),
     ({"refine": "economic", "ridge": "auto"}, "`ridge` must be a number of at least zero"),

@@ -11,7 +11,7 @@ from reference import Dense
 from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
 from rankwise.engines import Offsets
 from rankwise.losses import Absolute, EpsilonInsensitive, Huber, Quantile, Square
-from rankwise.solvers import ADMM, memory
+from rankwise.solvers import ADMM, validation
 
 every_weighting = pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
 
@@ -112,9 +112,11 @@ def test_what_does_not_fit_into_memory_is_refused_before_any_work():
     n = 40_000
     problem = Problem(Observations.from_coo([0, n - 1], [n - 1, 0], [1.0, 2.0]), Absolute())
     gigabytes = 7 * 8 * n * n / 1e9
-    with pytest.raises(SettingError, match=rf"ADMM would take about {gigabytes:.1f} GB .*; 2\.0 GB are available: use"):
+    with pytest.raises(
+        SettingError, match=rf"ADMM requires about {gigabytes:.1f} GB .*, and 2\.0 GB are available: use"
+    ):
         solve(problem, ADMM(memory_limit=2 * 10**9))
-    available = memory.available_bytes()
+    available = validation.available_bytes()
     if available is not None and available < 7 * 8 * n * n:
         with pytest.raises(SettingError, match=f"about {gigabytes:.1f} GB"):
             solve(problem, "admm")
@@ -123,24 +125,27 @@ def test_what_does_not_fit_into_memory_is_refused_before_any_work():
 def test_what_fits_into_memory_is_not_refused():
     problem, _ = make_problem()
     assert solve(problem, ADMM(memory_limit=7 * 8 * 120)).model.rank > 0
-    with pytest.raises(SettingError, match="ADMM would take"):
+    with pytest.raises(SettingError, match="ADMM requires about"):
         solve(problem, ADMM(memory_limit=7 * 8 * 120 - 1))
 
 
 def test_available_memory_is_a_plausible_number_of_bytes():
-    available = memory.available_bytes()
+    available = validation.available_bytes()
     assert available is None or 10**6 < available < 10**15
 
 
 @pytest.mark.parametrize("loss", [Square(), Huber(), Quantile(0.3), EpsilonInsensitive()], ids=repr)
 def test_other_losses_are_refused_by_name(loss):
     problem = Problem(make_observations(loss, np.random.default_rng(0)), loss)
-    with pytest.raises(LossError, match=rf"ADMM needs the l1 loss without a ridge, got {type(loss).__name__}.*l1"):
+    with pytest.raises(
+        LossError,
+        match=rf'method="admm" requires the l1 loss without a ridge, got Problem with loss {type(loss).__name__}.*l1',
+    ):
         solve(problem, "admm")
 
 
 def test_a_ridge_is_refused_by_name():
-    with pytest.raises(LossError, match="ADMM needs the l1 loss without a ridge"):
+    with pytest.raises(LossError, match='method="admm" requires the l1 loss without a ridge, got Ridged'):
         solve(Ridged(make_problem()[0], 0.1), "admm")
 
 

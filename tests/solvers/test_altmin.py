@@ -187,14 +187,18 @@ def test_terms_have_unit_columns_and_make_the_same_matrix():
 def test_nonsmooth_losses_are_refused_by_name(loss):
     problem = Problem(make_observations(loss, np.random.default_rng(0)), loss)
     for method in ("altmin", AltMin()):
-        with pytest.raises(LossError, match=rf"needs a smooth loss and {type(loss).__name__}\(\).*glrl-nonsmooth"):
+        with pytest.raises(
+            LossError, match=rf"requires a smooth objective, got .*{type(loss).__name__}\(\).*glrl-nonsmooth"
+        ):
             solve(problem, method, rank=2)
 
 
 def test_objectives_that_cannot_move_are_refused_by_name():
     rng = np.random.default_rng(0)
     tasks = MultitaskRegression(list(rng.normal(size=(4, 8, 3))), list(rng.normal(size=(4, 8))))
-    with pytest.raises(SettingError, match=r"AltMin needs .*MultitaskRegression cannot: use .*glrl"):
+    with pytest.raises(
+        SettingError, match=r'method="altmin" requires .*can move.*, got MultitaskRegression: use .*glrl'
+    ):
         solve(tasks, "altmin", rank=2)
 
 

@@ -8,7 +8,7 @@ import pytest
 from fits import FEW, FITS, STEPS, TIMES, Killed, digest, entries, fit, killed_after, spoil, stopped
 from helpers import make_observations
 
-from rankwise import CheckpointError, Problem, solve
+from rankwise import Checkpoint, CheckpointError, Problem, solve
 from rankwise.losses import Logistic, Square
 from rankwise.solvers import BayesSweeps, GreedyPursuit, checkpoint
 
@@ -23,7 +23,9 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_bits(name, tmp_path):
         stopped(name, folder, k)
         steps = []
         found = fit(
-            name, checkpoint=folder, every=1, resume=True, callback=lambda record, to=steps: to.append(record.step)
+            name,
+            checkpoint=Checkpoint(folder, every=1, resume=True),
+            callback=lambda record, to=steps: to.append(record.step),
         )
         assert digest(found) == digest(whole) and steps == list(range(k, len(whole.history) + 1))
 
@@ -34,8 +36,8 @@ def test_a_fit_that_is_killed_after_every_step_ends_with_the_same_bits(name, tmp
     stopped(name, tmp_path, 1)
     for k in range(2, len(whole.history) + 1):
         with pytest.raises(Killed):
-            fit(name, checkpoint=tmp_path, every=1, resume=True, callback=killed_after(k))
-    assert digest(fit(name, checkpoint=tmp_path, every=1, resume=True)) == digest(whole)
+            fit(name, checkpoint=Checkpoint(tmp_path, every=1, resume=True), callback=killed_after(k))
+    assert digest(fit(name, checkpoint=Checkpoint(tmp_path, every=1, resume=True))) == digest(whole)
 
 
 def test_among_these_fits_some_leave_factors_out_on_the_way():
@@ -62,8 +64,8 @@ def test_several_shards_on_other_threads_go_on_to_the_same_bits(name, tmp_path):
 
     whole = run(1)
     with pytest.raises(Killed):
-        run(2, checkpoint=tmp_path, every=1, callback=killed_after(3))
-    assert digest(run(3, checkpoint=tmp_path, every=1, resume=True)) == digest(whole)
+        run(2, checkpoint=Checkpoint(tmp_path, every=1), callback=killed_after(3))
+    assert digest(run(3, checkpoint=Checkpoint(tmp_path, every=1, resume=True))) == digest(whole)
 
 
 def test_an_objective_that_was_used_before_goes_on_to_the_same_bits(tmp_path):
@@ -71,7 +73,7 @@ def test_an_objective_that_was_used_before_goes_on_to_the_same_bits(tmp_path):
     stopped("economic", tmp_path, 4)
     problem, solver = FITS["economic"]()
     solve(problem, solver, rank=9)
-    resumed = solve(problem, solver, rank=5, max_iter=STEPS, tol=0.0, checkpoint=tmp_path, resume=True)
+    resumed = solve(problem, solver, rank=5, max_iter=STEPS, tol=0.0, checkpoint=Checkpoint(tmp_path, resume=True))
     assert digest(resumed) == digest(fit("economic"))
 
 
@@ -80,19 +82,19 @@ def test_a_warm_start_goes_on_to_the_same_bits(name, tmp_path):
     start = fit(name, rank=3).model
     whole = fit(name, rank=6, start=start)
     stopped(name, tmp_path, 2, rank=6, start=start)
-    assert digest(fit(name, rank=6, start=start, checkpoint=tmp_path, resume=True)) == digest(whole)
+    assert digest(fit(name, rank=6, start=start, checkpoint=Checkpoint(tmp_path, resume=True))) == digest(whole)
     with pytest.raises(CheckpointError, match="another fit: start differs"):
-        fit(name, rank=6, checkpoint=tmp_path, resume=True)
+        fit(name, rank=6, checkpoint=Checkpoint(tmp_path, resume=True))
 
 
 def test_scores_of_held_out_entries_go_on(tmp_path):
     held_out = entries(Logistic(), seed=9)
     whole = fit("economic", held_out=held_out)
     stopped("economic", tmp_path, 3, held_out=held_out)
-    assert digest(fit("economic", held_out=held_out, checkpoint=tmp_path, resume=True)) == digest(whole)
+    assert digest(fit("economic", held_out=held_out, checkpoint=Checkpoint(tmp_path, resume=True))) == digest(whole)
     for other in (None, entries(Logistic(), seed=10)):
         with pytest.raises(CheckpointError, match="another fit: held_out differs"):
-            fit("economic", held_out=other, checkpoint=tmp_path, resume=True)
+            fit("economic", held_out=other, checkpoint=Checkpoint(tmp_path, resume=True))
 
 
 # When checkpoints are written, and which are kept.
@@ -105,7 +107,11 @@ def steps_in(folder):
 @pytest.mark.parametrize("every", [1, 2, 3, 100])
 def test_the_last_two_are_kept_and_the_last_moment_is_written(every, tmp_path):
     seen = []
-    fit("economic", checkpoint=tmp_path, every=every, callback=lambda record: seen.append(steps_in(tmp_path)))
+    fit(
+        "economic",
+        checkpoint=Checkpoint(tmp_path, every=every),
+        callback=lambda record: seen.append(steps_in(tmp_path)),
+    )
     due = [0, *range(every, 5, every)]
     assert seen == [[step for step in due if step < k][-2:] for k in range(1, 6)]
     assert steps_in(tmp_path) == [due[-1], 5]
@@ -139,14 +145,14 @@ def test_writing_takes_a_small_share_of_the_time(tmp_path, monkeypatch):
 
 def test_without_a_checkpoint_to_go_on_from_a_fit_starts_anew_and_says_so(tmp_path, caplog):
     caplog.set_level(logging.INFO, "rankwise")
-    found = fit("economic", checkpoint=tmp_path / "new" / "folder", resume=True)
-    assert digest(found) == digest(fit("economic")) and "to go on from: starting anew" in caplog.text
+    found = fit("economic", checkpoint=Checkpoint(tmp_path / "new" / "folder", resume=True))
+    assert digest(found) == digest(fit("economic")) and "to resume from: starting anew" in caplog.text
 
 
 def test_a_folder_with_checkpoints_is_not_written_over(tmp_path):
     stopped("economic", tmp_path, 3)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(CheckpointError, match=r"up to step 2: go on with `resume=True`, give another folder"):
+    with pytest.raises(CheckpointError, match=r"up to step 2: continue it with `resume=True`, use another folder"):
         fit("economic", checkpoint=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -155,20 +161,20 @@ def test_a_folder_with_checkpoints_is_not_written_over(tmp_path):
 def test_a_fit_that_ended_takes_no_step_more(name, tmp_path):
     whole = fit(name, checkpoint=tmp_path)
     asked = []
-    again = fit(name, checkpoint=tmp_path, resume=True, callback=asked.append)
+    again = fit(name, checkpoint=Checkpoint(tmp_path, resume=True), callback=asked.append)
     assert digest(again) == digest(whole) and asked == []
 
 
 @pytest.mark.parametrize("name", ["altmin", "bayes", "factors, corners"])
 def test_a_fit_that_ended_goes_on_if_it_may_take_more_steps(name, tmp_path):
     fit(name, max_iter=4, checkpoint=tmp_path)
-    assert digest(fit(name, max_iter=7, checkpoint=tmp_path, resume=True)) == digest(fit(name, max_iter=7))
+    assert digest(fit(name, max_iter=7, checkpoint=Checkpoint(tmp_path, resume=True))) == digest(fit(name, max_iter=7))
 
 
 def test_a_fit_that_a_callback_stopped_goes_on(tmp_path):
     first = fit("economic", checkpoint=tmp_path, callback=lambda record: record.step == 2)
     assert first.status.reason == "callback"
-    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(fit("economic"))
+    assert digest(fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))) == digest(fit("economic"))
 
 
 def test_a_small_change_ends_a_fit_at_the_same_step(tmp_path):
@@ -176,20 +182,20 @@ def test_a_small_change_ends_a_fit_at_the_same_step(tmp_path):
     last = len(whole.history)
     assert whole.status.reason == "tol" and last > 3
     stopped("altmin", tmp_path, last - 1, max_iter=200, tol=1e-2)
-    assert digest(fit("altmin", max_iter=200, tol=1e-2, checkpoint=tmp_path, resume=True)) == digest(whole)
-    assert digest(fit("altmin", max_iter=200, tol=1e-2, checkpoint=tmp_path, resume=True)) == digest(whole)
+    assert digest(fit("altmin", max_iter=200, tol=1e-2, checkpoint=Checkpoint(tmp_path, resume=True))) == digest(whole)
+    assert digest(fit("altmin", max_iter=200, tol=1e-2, checkpoint=Checkpoint(tmp_path, resume=True))) == digest(whole)
 
 
 def test_the_clock_goes_on(tmp_path):
     stopped("economic", tmp_path, 3)
     path = max(tmp_path.glob("step-*"))
     spoil(path, lambda about: about["run"]["fields"].update(seconds={"tuple": [1000.0, 2000.0]}))
-    wall, cpu = (fit("economic", checkpoint=tmp_path, resume=True).history.column(name) for name in TIMES)
+    wall, cpu = (fit("economic", checkpoint=Checkpoint(tmp_path, resume=True)).history.column(name) for name in TIMES)
     assert (np.diff(wall) >= 0).all() and wall[1] < 1000.0 <= wall[2] and cpu[1] < 2000.0 <= cpu[2]
     stopped("economic", tmp_path / "other", 3)
     spoil(
         max((tmp_path / "other").glob("step-*")),
         lambda about: about["run"]["fields"].update(seconds={"tuple": [1e3] * 2}),
     )
-    limited = fit("economic", checkpoint=tmp_path / "other", resume=True, time_limit=500.0)
+    limited = fit("economic", checkpoint=Checkpoint(tmp_path / "other", resume=True), time_limit=500.0)
     assert limited.status.reason == "time" and len(limited.history) == 3

@@ -16,14 +16,14 @@ import zipfile
 
 import numpy as np
 import pytest
-from fits import FEW, Killed, digest, entries, fit, killed_after, spoil, stopped
+from fits import FEW, Killed, Plain, digest, entries, fit, killed_after, spoil, stopped
 from helpers import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import rankwise
-from rankwise import CheckpointError, Observations, Problem, Ridged, SettingError, solve
+from rankwise import Checkpoint, CheckpointError, Observations, Problem, Ridged, SettingError, solve
 from rankwise._digests import checksum
 from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Logistic, Square
@@ -66,9 +66,9 @@ def test_a_damaged_last_one_falls_back_to_the_one_before_and_says_so(spoilt, tmp
     stopped("economic", tmp_path, 4)
     before, last = checkpoints(tmp_path)
     spoilt(last)
-    found = fit("economic", checkpoint=tmp_path, every=1, resume=True)
+    found = fit("economic", checkpoint=Checkpoint(tmp_path, every=1, resume=True))
     assert digest(found) == digest(fit("economic"))
-    assert f"{last.name} is damaged; going back to {before.name}" in caplog.text
+    assert f"{last.name} is damaged; using {before.name}" in caplog.text
 
 
 @pytest.mark.parametrize("spoilt", SPOILT.values(), ids=SPOILT)
@@ -77,7 +77,7 @@ def test_damaged_ones_alone_are_refused_and_stay(spoilt, tmp_path):
     for path in checkpoints(tmp_path):
         spoilt(path)
     with pytest.raises(CheckpointError, match=r"can be read \(step-00000003.checkpoint, step-00000002.checkpoint\)"):
-        fit("economic", checkpoint=tmp_path, resume=True)
+        fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))
     assert len(checkpoints(tmp_path)) == 2
 
 
@@ -90,9 +90,7 @@ def test_a_damaged_one_goes_when_two_sound_ones_stand(tmp_path):
     seen = []
     fit(
         "economic",
-        checkpoint=tmp_path,
-        every=1,
-        resume=True,
+        checkpoint=Checkpoint(tmp_path, every=1, resume=True),
         callback=lambda record: seen.append(checkpoints(tmp_path)),
     )
     assert seen[0] == [before, far] and far not in seen[1] and before in seen[1]
@@ -102,7 +100,7 @@ def test_unfinished_ones_are_no_checkpoints_and_are_deleted(tmp_path):
     stopped("economic", tmp_path, 3)
     unfinished = tmp_path / ".step-00000009.checkpoint.abcdefgh"
     unfinished.write_bytes(b"half")
-    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(fit("economic"))
+    assert digest(fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))) == digest(fit("economic"))
     assert not unfinished.exists()
 
 
@@ -116,8 +114,8 @@ def reader(tmp_path_factory):
     solve(problem, solver, rank=1, checkpoint=folder)
     first, last = checkpoints(folder)
     first.unlink()
-    keeper = checkpoint.Checkpoints(folder, resume=True)
-    keeper.is_of(problem, solver, rank=1, random_state=0, held_out=None, start=None)
+    keeper = checkpoint.open_folder(Checkpoint(folder, resume=True))
+    keeper.identify(problem, solver, rank=1, random_state=0, held_out=None, start=None)
 
     def read(content):
         last.write_bytes(content)
@@ -151,7 +149,7 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name_and_before_older_one
     for module, name in ((os, "fsync"), (os, "replace"), (type(tmp_path), "unlink")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, real=real, name=name, **k: (calls.append(name), real(*a, **k))[1])
-    fit("economic", checkpoint=tmp_path, every=1)
+    fit("economic", checkpoint=Checkpoint(tmp_path, every=1))
     sync = ["fsync", "replace", "fsync"]  # its bytes, its name, and the folder that has the name
     assert calls == 2 * sync + 4 * [*sync, "unlink"]
 
@@ -213,7 +211,7 @@ def test_other_data_and_settings_are_refused_with_what_differs(problem, options,
     before = [path.read_bytes() for path in checkpoints(tmp_path)]
     wanted = {"method": GreedyPursuit("economic", FEW), "rank": 5, **options}
     with pytest.raises(CheckpointError, match=f"of another fit: {said}"):
-        solve(problem(), checkpoint=tmp_path, resume=True, **wanted)
+        solve(problem(), checkpoint=Checkpoint(tmp_path, resume=True), **wanted)
     assert [path.read_bytes() for path in checkpoints(tmp_path)] == before
 
 
@@ -242,23 +240,23 @@ def test_a_later_format_asks_for_an_update(tmp_path):
     stopped("economic", tmp_path, 3)
     spoil(checkpoints(tmp_path)[-1], lambda about: about.update(version=2))
     with pytest.raises(
-        CheckpointError, match=r"of format 2; this version of rankwise goes on from checkpoints up to 1"
+        CheckpointError, match=r"of format 2; this version of rankwise reads checkpoints up to format 1"
     ):
-        fit("economic", checkpoint=tmp_path, resume=True)
+        fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))
 
 
 def test_another_version_of_rankwise_goes_on_if_it_can_and_says_so(tmp_path, caplog):
     stopped("economic", tmp_path, 3)
     spoil(checkpoints(tmp_path)[-1], lambda about: about.update(rankwise="0.0.1"))
-    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(fit("economic"))
+    assert digest(fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))) == digest(fit("economic"))
     assert "was written by rankwise 0.0.1" in caplog.text
 
 
 def test_another_version_whose_parts_are_others_is_refused(tmp_path):
     stopped("economic", tmp_path, 3)
     spoil(checkpoints(tmp_path)[-1], lambda about: (about.update(rankwise="9.9"), about["run"]["fields"].pop("first")))
-    with pytest.raises(CheckpointError, match=r"written by rankwise 9.9, and .* cannot go on from it"):
-        fit("economic", checkpoint=tmp_path, resume=True)
+    with pytest.raises(CheckpointError, match=r"written by rankwise 9.9, and .* cannot resume from it"):
+        fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))
 
 
 # Settings.
@@ -267,23 +265,26 @@ def test_another_version_whose_parts_are_others_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"resume": True}, "`checkpoint` must name the folder"),
-        ({"every": 3}, "`checkpoint` must name the folder"),
-        ({"checkpoint": 3}, "`checkpoint` must be the path of a folder, got 3"),
-        ({"checkpoint": "x", "every": 0}, "every so many steps, an integer of at least 1, got 0"),
-        ({"checkpoint": "x", "every": 1.5}, "every so many steps"),
-        ({"checkpoint": "x", "resume": "yes"}, "`resume` must be True or False, got 'yes'"),
+        ({"folder": 3}, "`checkpoint` must be the path of a folder, or a `Checkpoint`, got 3"),
+        ({"folder": None}, "`checkpoint` must be the path of a folder, or a `Checkpoint`, got None"),
+        ({"folder": "x", "every": 0}, "`every` must be a positive integer or None, got 0"),
+        ({"folder": "x", "every": 1.5}, "`every` must be a positive integer or None, got 1.5"),
+        ({"folder": "x", "resume": "yes"}, "`resume` must be True or False, got 'yes'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options, said, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_settings_that_cannot_be_are_refused(options, said):
     with pytest.raises(SettingError, match=said):
-        fit("economic", **options)
+        Checkpoint(**options)
+
+
+def test_solve_refuses_what_is_no_folder():
+    with pytest.raises(SettingError, match="`checkpoint` must be the path of a folder, or a `Checkpoint`, got 3"):
+        fit("economic", checkpoint=3)
 
 
 @pytest.mark.parametrize("method", ["admm", "wiberg"])
 def test_solvers_that_write_no_checkpoints_say_so(method, tmp_path):
-    with pytest.raises(SettingError, match=r"(ADMM|Wiberg) writes no checkpoints"):
+    with pytest.raises(SettingError, match=r"(ADMM|Wiberg) does not support checkpoints"):
         solve(Problem(entries(Absolute()), Absolute()), method, rank=2, checkpoint=tmp_path)
 
 
@@ -305,30 +306,21 @@ class Odd(Solver):
 
 
 def test_a_solver_of_ones_own_is_checkpointed_if_its_state_is_plain(tmp_path):
-    def run(state, folder=None, **options):
-        kept = {"checkpoint": folder, "every": 1} if folder else {}
-        return solve(Problem(entries(Square()), Square()), Odd(state), rank=4, **kept, **options)
+    def run(state, folder=None, resume=False, **options):
+        kept = None if folder is None else Checkpoint(folder, every=1, resume=resume)
+        return solve(Problem(entries(Square()), Square()), Odd(state), rank=4, checkpoint=kept, **options)
 
     plain = {"n": np.arange(3), "words": ["a", ("b", None)], "seen": {"x": np.float32(0.1)}}
     with pytest.raises(Killed):
         run(plain, tmp_path / "a", callback=killed_after(3))
     assert digest(run(plain, tmp_path / "a", resume=True)) == digest(run(plain))
-    with pytest.raises(SettingError, match="Odd carries a set from step to step, which a checkpoint cannot hold"):
+    with pytest.raises(SettingError, match="The state of Odd contains a set, which a checkpoint cannot store"):
         run({"n": 1, "no": {1, 2}}, tmp_path / "b")
 
 
 def test_an_objective_of_ones_own_says_what_it_lacks(tmp_path):
-    class Wrapped:
-        def __init__(self, inner):
-            self.inner = inner
-
-        def __getattr__(self, name):
-            if name in ("snapshot", "fingerprint", "restore", "rehearsal"):
-                raise AttributeError(name)
-            return getattr(self.inner, name)
-
-    with pytest.raises(SettingError, match="Wrapped cannot be checkpointed: it needs `fingerprint`"):
-        solve(Wrapped(Problem(entries(Square()), Square())), rank=2, checkpoint=tmp_path)
+    with pytest.raises(SettingError, match="Plain does not support checkpoints, which require `fingerprint`"):
+        solve(Plain(Problem(entries(Square()), Square())), rank=2, checkpoint=tmp_path)
 
 
 # A disk that fails, and a folder that is taken.
@@ -375,7 +367,7 @@ def test_a_disk_that_fills_up_later_costs_checkpoints_and_not_the_fit(tmp_path, 
         if record.step == 2:
             monkeypatch.setattr(os, "fsync", full)
 
-    found = fit("economic", checkpoint=tmp_path, every=1, callback=fill_up)
+    found = fit("economic", checkpoint=Checkpoint(tmp_path, every=1), callback=fill_up)
     assert digest(found) == digest(fit("economic"))
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said == [
@@ -384,7 +376,7 @@ def test_a_disk_that_fills_up_later_costs_checkpoints_and_not_the_fit(tmp_path, 
     assert [path.name[5:13] for path in checkpoints(tmp_path)] == ["00000000", "00000001"]
     assert sorted(path.name for path in tmp_path.iterdir())[0] == "lock"  # no temporary file is left
     monkeypatch.undo()
-    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(found)
+    assert digest(fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))) == digest(found)
 
 
 def child(body, *arguments):
@@ -402,6 +394,7 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
         import resource, signal, sys, logging
         from pathlib import Path
         from fits import fit, digest
+        from rankwise import Checkpoint
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         folder = Path(sys.argv[1])
         whole = fit("economic")
@@ -411,10 +404,11 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
                 size = (folder / "step-00000001.checkpoint").stat().st_size
                 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
 
-        found = fit("economic", checkpoint=folder, every=1, callback=limit)
+        found = fit("economic", checkpoint=Checkpoint(folder, every=1), callback=limit)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         print(sorted(path.name for path in folder.iterdir()))
-        print(digest(found) == digest(whole), digest(fit("economic", checkpoint=folder, resume=True)) == digest(whole))
+        again = fit("economic", checkpoint=Checkpoint(folder, resume=True))
+        print(digest(found) == digest(whole), digest(again) == digest(whole))
         """,
         tmp_path,
     )
@@ -427,7 +421,11 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(tmp_path):
 
 
 def test_a_folder_that_another_process_writes_to_is_refused(tmp_path):
-    ask = "import sys; from rankwise.solvers.checkpoint import check_folder; check_folder(sys.argv[1], None, True)"
+    ask = """
+        import sys
+        from rankwise.solvers.checkpoint import Checkpoint, open_folder
+        open_folder(Checkpoint(sys.argv[1], resume=True))
+        """
     seen = []
     fit("economic", checkpoint=tmp_path, max_iter=1, callback=lambda record: seen.append(child(ask, tmp_path)))
     assert "CheckpointError: Another fit is writing checkpoints to" in seen[0].stderr
@@ -439,13 +437,13 @@ def test_a_folder_that_another_fit_of_this_process_writes_to_is_refused(tmp_path
 
     def second(record):
         with pytest.raises(CheckpointError, match="Another fit is writing checkpoints to") as refused:
-            fit("economic", checkpoint=tmp_path, resume=True)
+            fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))
         tries.append(refused)
 
     whole = fit("economic")
-    found = fit("economic", checkpoint=tmp_path, every=1, callback=second)
+    found = fit("economic", checkpoint=Checkpoint(tmp_path, every=1), callback=second)
     assert len(tries) == len(whole.history) > 1 and digest(found) == digest(whole)  # also after it was asked once
-    assert digest(fit("economic", checkpoint=tmp_path, resume=True)) == digest(whole)
+    assert digest(fit("economic", checkpoint=Checkpoint(tmp_path, resume=True))) == digest(whole)
 
 
 # Trees: what comes back is what went in, and nothing else can be made.
@@ -559,7 +557,7 @@ ODDITIES = [
         {"outside": "across"},
     ),
     *({"outside": "__class__"}, {"number": ["float64", "a"]}, {"number": ["object", 1]}, {"number": ["int32", 10**20]}),
-    *({"class": "Side", "fields": {}}, {"class": "nuclear.State", "fields": {}}, {"list": [{"array": "array0"}] * 2}),
+    *({"class": "Side", "fields": {}}, {"class": "ProximalState", "fields": {}}, {"list": [{"array": "array0"}] * 2}),
 ]
 
 
@@ -616,7 +614,7 @@ def test_a_sealed_file_with_odd_parts_is_refused_or_used_and_nothing_worse(name,
             spoil(path, lambda about: None, lambda arrays: odd_array(arrays, rng))
         with np.errstate(all="ignore"):
             try:
-                fit(name, checkpoint=tmp_path, every=100, resume=True)
+                fit(name, checkpoint=Checkpoint(tmp_path, every=100, resume=True))
                 outcomes.add("used")
             except CheckpointError:
                 outcomes.add("refused")
@@ -703,7 +701,7 @@ def test_no_file_makes_the_reader_take_more_memory_than_it_holds(bomb, tmp_path)
         with pytest.raises(rankwise.ModelFileError):
             rankwise.load(path)
         with pytest.raises(CheckpointError, match="can be read"):
-            solve(observations, rank=2, checkpoint=tmp_path, resume=True)
+            solve(observations, rank=2, checkpoint=Checkpoint(tmp_path, resume=True))
         with path.open("rb") as file, pytest.raises(DAMAGE):
             read_arrays(file)
         peak = tracemalloc.get_traced_memory()[1]

@@ -21,7 +21,7 @@ import pytest
 from fits import digest, fit
 from helpers import ROOT, make_observations
 
-from rankwise import Problem, ShardFolder, solve, write_shards
+from rankwise import Checkpoint, Problem, ShardFolder, solve, write_shards
 from rankwise.losses import Logistic, Square
 from rankwise.solvers import BayesSweeps, GreedyPursuit
 
@@ -116,7 +116,7 @@ def watch_the_file_system():
 
 
 def short_fit(name, folder=None):
-    kept = {"checkpoint": folder, "every": 1, "resume": True} if folder else {}
+    kept = {"checkpoint": Checkpoint(folder, every=1, resume=True)} if folder else {}
     return digest(fit(name, callback=lambda record: tick("step"), **kept))
 
 
@@ -130,7 +130,7 @@ def long_fit(name, folder=None, n_jobs=2):
             entries = observations.rows, observations.cols, observations.targets
             write_shards([entries], shards, shape=observations.shape)
         observations = ShardFolder(shards)
-    kept = {"checkpoint": folder, "every": 1, "resume": True} if folder else {}
+    kept = {"checkpoint": Checkpoint(folder, every=1, resume=True)} if folder else {}
     return digest(solve(Problem(observations, loss, n_jobs=n_jobs), solver, rank=8, max_iter=10, tol=0.0, **kept))
 
 

@@ -85,10 +85,10 @@ def test_the_history_starts_from_zero_and_ends_at_the_model(name):
     assert result.history[-1].value < result.history.initial_value
 
 
-@pytest.mark.parametrize("name", [*NAMES, "rankwise", "factors"])
+@pytest.mark.parametrize("name", [*NAMES, "bayes", "factors"])
 def test_each_says_its_objective_cost_rate_and_reference(name):
-    solver, what = METHODS[name]
-    assert isinstance(solver, Solver) and what
+    solver, summary, _ = METHODS[name]
+    assert isinstance(solver, Solver) and summary
     for word in ("Objective: ", "Cost per step: ", "Rate: ", "Reference: "):
         assert word in type(solver).__doc__
     assert repr(solver).startswith(CLASSES.get(name, type(solver).__name__))

@@ -171,7 +171,7 @@ def test_scoring_changes_nothing():
 
 
 def test_held_out_entries_of_another_shape_are_refused():
-    with pytest.raises(DataError, match=r"`held_out` has shape \(12, 10\) but the problem has shape \(12, 9\)"):
+    with pytest.raises(DataError, match=r"`held_out` must have the shape of the objective, \(12, 9\), got \(12, 10\)"):
         solve(make_problem(), rank=1, held_out=make_observations(Square(), np.random.default_rng(0), (12, 10)))
 
 
@@ -179,7 +179,7 @@ def test_an_objective_without_a_loss_needs_a_score():
     rng = np.random.default_rng(32)
     tasks = MultitaskRegression(list(rng.normal(size=(4, 8, 3))), list(rng.normal(size=(4, 8))))
     held_out = make_observations(Square(), rng, (3, 4))
-    with pytest.raises(SettingError, match="pass `score=`"):
+    with pytest.raises(SettingError, match="MultitaskRegression has no loss to score with; give `score`"):
         solve(tasks, rank=1, held_out=held_out)
     assert solve(tasks, rank=1, held_out=held_out, score=lambda o, x: 7.0).history[0].score == 7.0
 

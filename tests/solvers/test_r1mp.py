@@ -101,7 +101,9 @@ def test_a_planted_matrix_seen_whole_is_recovered_at_its_rank(refine):
 @pytest.mark.parametrize("loss", [Logistic(), Huber()], ids=repr)
 def test_r1mp_refuses_other_losses_by_name(method, loss):
     problem = Problem(make_observations(loss, np.random.default_rng(0)), loss)
-    with pytest.raises(LossError, match=rf'method="{method}" needs the square loss, got {type(loss).__name__}'):
+    with pytest.raises(
+        LossError, match=rf'method="{method}" requires the square loss, got Problem with loss {type(loss).__name__}'
+    ):
         solve(problem, method, rank=1)
 
 

@@ -609,7 +609,7 @@ class Pattern:
         problem = problem_of(Square(), seed, shape=(20, 12), density=0.3)
         sides = [
             Side.empty(engine, size, True, np.float64)
-            for engine, size in zip((problem.engine, problem.across), problem.shape, strict=True)
+            for engine, size in zip((problem.engine, problem.side("columns")), problem.shape, strict=True)
         ]
         for part in sides:
             part.widen(rng.normal(size=(part.means.shape[0], 2)), 1.0)
@@ -730,7 +730,7 @@ def test_threads_and_repeats_change_no_bit(solver):
     found = set()
     for n_jobs in (1, 2, 2):
         problem = Problem(seen, "square", n_jobs=n_jobs)
-        assert len(problem.engine.shards) >= 2 and len(problem.across.shards) >= 2
+        assert len(problem.engine.shards) >= 2 and len(problem.side("columns").shards) >= 2
         found.add(bits(solve(problem, solver, rank=3, max_iter=3).model))
     assert len(found) == 1
 
@@ -746,13 +746,13 @@ def test_threads_leave_the_same_components_out():
 def test_other_objectives_are_refused(solver):
     rng = np.random.default_rng(32)
     problem, name = problem_of(Square(), 32), type(solver).__name__
-    with pytest.raises(SettingError, match=f"{name} solves for the factors.*got Ridged"):
+    with pytest.raises(SettingError, match=f"{name} requires a sum of losses over observed entries.*, got Ridged"):
         solve(Ridged(problem, 1.0), solver, rank=2)
     regression = MultitaskRegression(list(rng.normal(size=(3, 5, 4))), list(rng.normal(size=(3, 5))))
-    with pytest.raises(SettingError, match=f"{name} solves for the factors.*got MultitaskRegression"):
+    with pytest.raises(SettingError, match=f"{name} requires a sum of losses.*, got MultitaskRegression"):
         solve(regression, solver, rank=2)
     shifted = Problem(problem.observations, "square", offsets=Offsets.zero(problem.shape))
-    with pytest.raises(SettingError, match=f"{name} finds offsets of its own"):
+    with pytest.raises(SettingError, match=f"{name} requires an objective without fixed offsets"):
         solve(shifted, solver, rank=2)
 
 

@@ -87,7 +87,7 @@ def test_the_derivative_is_that_of_the_predictions_with_v_following(weights, ran
         return np.sum(U[f.rows] * V[f.cols], axis=1)
 
     V, value = wiberg.best_columns(U, *data)
-    jacobian = wiberg.wiberg_jacobian(wiberg.State(*data[:4], U, V, value, 1.0)).toarray()
+    jacobian = wiberg.wiberg_jacobian(wiberg.WibergState(*data[:4], U, V, value, 1.0)).toarray()
     h = 1e-6
     for k, e in enumerate(h * np.eye(U.size)):
         slope = (predictions(U.ravel() + e) - predictions(U.ravel() - e)) / (2 * h)
@@ -144,7 +144,7 @@ def test_half_of_movielens_1m_is_refused_before_any_work(monkeypatch):
             solve(problem, solver, rank=10)
     monkeypatch.setattr(wiberg, "linprog", None)
     monkeypatch.setattr(wiberg, "block_svd", None)
-    with pytest.raises(SettingError, match=r"Wiberg would take about 22\.\d GB .*; 16\.0 GB are available"):
+    with pytest.raises(SettingError, match=r"Wiberg requires about 22\.\d GB .*, and 16\.0 GB are available"):
         Wiberg(memory_limit=16 * 10**9).init(problem, 10)
     with pytest.raises(SettingError, match="or limit them with `program_seconds`"):
         Wiberg(memory_limit=10**12).init(problem, 10)
@@ -196,9 +196,12 @@ def test_rows_and_columns_without_entries_stay_finite():
 @pytest.mark.parametrize("loss", [Square(), Huber(), Quantile(0.3)], ids=repr)
 def test_other_losses_are_refused_by_name(loss):
     problem = Problem(make_observations(loss, np.random.default_rng(0)), loss)
-    with pytest.raises(LossError, match=f"Wiberg needs the l1 loss without a ridge, got {type(loss).__name__}"):
+    with pytest.raises(
+        LossError,
+        match=f'method="wiberg" requires the l1 loss without a ridge, got Problem with loss {type(loss).__name__}',
+    ):
         solve(problem, "wiberg")
-    with pytest.raises(LossError, match="Wiberg needs the l1 loss without a ridge"):
+    with pytest.raises(LossError, match='method="wiberg" requires the l1 loss without a ridge, got Ridged'):
         solve(Ridged(make_problem()[0], 0.1), "wiberg")
 
 

@@ -87,10 +87,10 @@ class Settings(ToldToRead):
     @property
     def n_steps(self) -> int | None:
         """Steps that the fit takes, if that is known beforehand."""
-        name = self.method or {"bayes": "rankwise", None: "rankwise"}.get(self.refine, self.refine)
+        name = self.method or self.refine or "bayes"
         solver = solvers.METHODS[name][0] if name in solvers.METHODS else None
         if solver is not None and not solver.grows:
-            return int(self.max_iter or solver.max_iter)
+            return self.max_iter or solver.max_iter
         return self.rank if isinstance(self.rank, int) else None
 
 
@@ -98,7 +98,8 @@ def run(settings: Settings) -> None:
     """Read, fit, save, and say what came of it."""
     target = settings.target
     check_output(target, settings.force)
-    check_folder(settings.checkpoint, settings.every, settings.resume)
+    if settings.checkpoint is not None:
+        check_folder(solvers.Checkpoint(settings.checkpoint, settings.every, settings.resume))
     given = _entries(settings)
     train, held_out = _parts(given, settings)
     estimator = settings.estimator()

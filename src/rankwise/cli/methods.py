@@ -1,7 +1,7 @@
 """`rankwise methods`: what can be chosen, and what fits what, as the methods and losses themselves answer."""
 
 import json
-from dataclasses import replace
+from typing import Any
 
 import click
 from rich.console import Console
@@ -19,16 +19,16 @@ def show(as_json: bool = False) -> None:
     """Print the methods, the losses, and which method takes which loss."""
     taken = {method: [loss for loss in losses.BY_NAME if takes(method, loss)] for method in solvers.METHODS}
     if as_json:
-        found = {name: {"about": about, "losses": taken[name]} for name, (_, about) in solvers.METHODS.items()}
+        found = {name: {"about": method.summary, "losses": taken[name]} for name, method in solvers.METHODS.items()}
         click.echo(json.dumps({"methods": found, "losses": {name: _plain(name) for name in losses.BY_NAME}}))
         return
     out = console()
     out.width = out.width if out.is_terminal else WIDE
-    methods = [(name, what, _rank(solver)) for name, (solver, what) in solvers.METHODS.items()]
+    methods = [(name, method.summary, _rank(method.solver)) for name, method in solvers.METHODS.items()]
     table(out, "Methods, for --method", ("name", "what it does", "--rank"), methods)
     table(out, "Losses, for --loss", ("name", "values", "smooth", "Lipschitz constant"), map(_facts, losses.BY_NAME))
     _show_fits(taken, out)
-    out.print('"rankwise" is what `rankwise fit` does unless it is told otherwise.')
+    out.print('"bayes" is the default of `rankwise fit`.')
 
 
 def _show_fits(taken: dict[str, list[str]], out: Console) -> None:
@@ -46,11 +46,7 @@ def takes(method: str, loss: str) -> bool:
     """Whether a method takes a loss, found by offering it."""
     problem = Problem(Observations.from_coo([0], [0], [1.0]), loss, n_jobs=1)  # 1 is a target of every loss
     try:
-        solver = solvers.get(method, problem)
-        if hasattr(solver, "nuclear_weight"):  # a given one does not have to be searched for
-            solver = replace(solver, nuclear_weight=1.0)
-        if not solver.truncates:  # the sweeps take any loss; their `init` would compile row solves for each, in minutes
-            solver.init(problem, 1)
+        solvers.get(method, problem)
     except LossError:
         return False
     finally:
@@ -58,7 +54,7 @@ def takes(method: str, loss: str) -> bool:
     return True
 
 
-def _rank(solver: solvers.Solver) -> str:
+def _rank(solver: solvers.Solver[Any, Any]) -> str:
     return "auto or a number" if solver.grows or solver.truncates else "a number"
 
 

@@ -18,7 +18,7 @@ from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Result, fit_offsets, get, solve
+from ..solvers import Checkpoint, Result, fit_offsets, get, solve
 from ..solvers.checkpoint import check_folder
 from ..solvers.validation import need_in_memory
 from .calibration import calibrated, set_aside
@@ -54,12 +54,12 @@ class LowRankEstimator(Serving, BaseEstimator):
     def _learn(self, given: Observations, **scoring: Any) -> None:
         """Solve and store."""
         seed, scoring["start"] = as_seed(self.random_state), self._start()
-        kept: dict[str, Any] = {
-            "checkpoint": self.checkpoint,
-            "every": self.checkpoint_every,
-            "resume": self.resume,
-        }
-        check_folder(*kept.values())
+        kept: dict[str, Any] = {"checkpoint": None}
+        if self.checkpoint is not None:
+            kept["checkpoint"] = Checkpoint(self.checkpoint, self.checkpoint_every, self.resume)
+        elif self.checkpoint_every is not None or self.resume is not False:
+            raise SettingError("`checkpoint` must name the folder of the checkpoints to write or to `resume` from.")
+        check_folder(kept["checkpoint"])
         given = given.weighted()
         observations, set_apart = set_aside(given, getattr(self, "calibration", 0.0), seed)
         if set_apart is not None:

@@ -108,8 +108,8 @@ class Completion(LowRankEstimator):
 
     def _kind(self) -> str:
         """One of "bayes", "factors" and "pursuit"."""
-        if self.method in ("rankwise", "factors"):
-            return "bayes" if self.method == "rankwise" else "factors"
+        if self.method in ("bayes", "factors"):
+            return str(self.method)
         by_name = isinstance(self.refine, str) and self.method is None
         return self.refine if by_name and self.refine in ("bayes", "factors") else "pursuit"
 
@@ -214,7 +214,7 @@ class MatrixCompletion(MatrixEstimator, Completion):
     block : int, optional
         For "bayes" and "factors": components that start together, from one gradient; all of them by default.
     method : str, optional
-        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "rankwise" (the default's
+        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "bayes" (the default's
         name), or a method of the paper such as "eglrl", "glrl", "r1mp", "altmin"; `rankwise methods` lists them.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
         How the pursuits find a top singular pair; "power" is the paper's 30 power iterations.

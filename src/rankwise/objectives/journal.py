@@ -1,4 +1,4 @@
-"""How the predictions in the shards came about, so that a new shard, or a later process, gets the same bits."""
+"""Journal of the operations that computed the predictions in the shards; replaying it gives the same bits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Added:
-    """One `add`: a term for every number of `theta`, or one plain term."""
+    """One call of `add`: a term per entry of `theta`, or a single term if `theta` is None."""
 
     version: int
     shrink: float
@@ -24,22 +24,22 @@ class Added:
 
     @property
     def n_terms(self) -> int:
-        """Terms that joined."""
+        """Number of terms added."""
         return 1 if self.theta is None else self.theta.size
 
 
 @dataclass
 class Journal:
-    """The last time that predictions were computed from factors alone, and what was added since.
+    """The last operation that computed all predictions anew, and the terms added since.
 
-    The vectors stay where they are, in the point: the terms that were added are its last ones.
+    Vectors are not copied: the terms that were added are the last ones of the current factors.
 
     Attributes
     ----------
     version : int
-        The step number of the `replace`, or of the `zero` if `theta` is None.
+        Version of the `replace` operation, or of `zero` if `theta` is None.
     theta : ndarray or None
-        Coefficients of the first terms of the point at that time.
+        Coefficients of the terms at that time, which are the first ones of the current factors.
     added : list of Added
     """
 
@@ -48,23 +48,23 @@ class Journal:
     added: list[Added] = field(default_factory=list)
 
     def restart(self, version: int, theta: Array | None = None) -> None:
-        """Predictions were made from these coefficients, or are zero."""
+        """Record that all predictions were computed from these coefficients, or set to zero."""
         self.version, self.theta = version, None if theta is None else theta.copy()
         self.added.clear()
 
     def add(self, version: int, shrink: float, weight: float, theta: Array | None) -> None:
-        """Terms were added to the predictions."""
+        """Record that terms were added to the predictions."""
         self.added.append(Added(version, float(shrink), float(weight), None if theta is None else theta.copy()))
 
-    def calls(self, point: Factors) -> Iterator[Call]:
-        """Operations that bring a new shard here, in order."""
+    def replay(self, factors: Factors) -> Iterator[Call]:
+        """Yield the operations, with their arguments, that give a new shard its predictions."""
         if self.theta is None:
             yield Shard.zero, (self.version,)
         else:
-            yield Shard.replace, (self.version, point.pad(self.theta), *point.padded[1:])
+            yield Shard.replace, (self.version, factors.pad(self.theta), *factors.padded[1:])
         k = 0 if self.theta is None else self.theta.size
         for step in self.added:
             terms: Any = k if step.theta is None else slice(k, k + step.n_terms)
-            yield Shard.aim, (*(np.ascontiguousarray(side[:, terms]) for side in (point.U, point.V)), step.theta)
+            yield Shard.aim, (*(np.ascontiguousarray(side[:, terms]) for side in (factors.U, factors.V)), step.theta)
             yield Shard.add, (step.version, step.shrink, step.weight)
             k += step.n_terms

@@ -1,7 +1,7 @@
-"""Multitask regression: an objective that is not entrywise."""
+"""Multitask regression: an objective that is not a sum over entries."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 class MultitaskRegression:
     """``f(W) = 1/2 sum_t ||A_t w_t - y_t||**2``, column t of W being task t's coefficients.
 
-    A low-rank W lets tasks share what they have in common (Argyriou et al., 2006).
+    A low-rank W lets tasks share features (Argyriou et al., 2006).
 
     Parameters
     ----------
@@ -41,13 +41,14 @@ class MultitaskRegression:
     """
 
     smooth, quadratic, piecewise_linear = True, True, False
+    snapshot_types: ClassVar[tuple[type, ...]] = (MultitaskSnapshot,)
 
     def __init__(self, designs: Sequence[ArrayLike], responses: Sequence[ArrayLike]) -> None:
         self.designs = [np.asarray(design, float) for design in designs]
-        answers = [np.asarray(response, float) for response in responses]
-        _check(self.designs, answers)
-        self.responses = np.concatenate(answers)
-        self._ends = np.cumsum([answer.size for answer in answers])[:-1]
+        vectors = [np.asarray(response, float) for response in responses]
+        _check(self.designs, vectors)
+        self.responses = np.concatenate(vectors)
+        self._ends = np.cumsum([vector.size for vector in vectors])[:-1]
         self.shape = (self.designs[0].shape[1], len(self.designs))
         self.point = Factors(self.shape)
         spectra = [np.linalg.svd(design, compute_uv=False) for design in self.designs]
@@ -57,60 +58,60 @@ class MultitaskRegression:
         self.reset()
 
     def reset(self) -> None:
-        """Move to W = 0."""
+        """Set W = 0."""
         self.point.clear()
         self._images = np.zeros((self.responses.size, 0))
 
     def value(self) -> float:
-        """Half the squared residuals."""
+        """Return half the sum of squared residuals."""
         residual = self._residual()
         return 0.5 * float(residual @ residual)
 
-    def gradient(self) -> LinearOperator:
-        """Column t is ``A_t.T (A_t w_t - y_t)``."""
+    def gradient(self) -> "DenseGradient":
+        """Return the gradient, whose column t is ``A_t.T (A_t w_t - y_t)``."""
         pieces = np.split(self._residual(), self._ends)
         return DenseGradient(np.column_stack([A.T @ r for A, r in zip(self.designs, pieces, strict=True)]), self.point)
 
     def along(self, u: Array, v: Array, theta: Array | None = None) -> "LeastSquares":
-        """``(shrink, weight) -> f(shrink W + weight u v.T)``."""
+        """Return ``(shrink, weight) -> f(shrink W + weight u diag(theta) v.T)``."""
         scales, left, right = as_terms(u, v, theta)
         both = self._images @ self.point.theta, self._image(left, right) @ scales
         return LeastSquares(np.column_stack(both), self.responses)
 
     def along_terms(self) -> "LeastSquares":
-        """``theta -> f(sum_k theta[k] u_k v_k.T)``."""
+        """Return ``theta -> f(sum_k theta[k] u_k v_k.T)``."""
         return LeastSquares(self._images, self.responses)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
-        """``W = shrink W + weight u v.T``."""
+        """Set ``W = shrink W + weight u diag(theta) v.T``; u and v are vectors or matrices."""
         self.point.append(shrink, weight, u, v, theta)
         self._images = np.column_stack((self._images, self._image(*as_terms(u, v)[1:])))
 
     def replace(self, theta: Array) -> None:
-        """New coefficients for the terms of W."""
+        """Set the coefficients of the terms of W."""
         self.point.replace(theta)
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What this regression is, in words and checksums."""
+    def fingerprint(self) -> dict[str, object]:
+        """Return values and checksums that identify the regression."""
         return {"shape": list(self.shape), "tasks": checksum(*self.designs, self.responses).hex()}
 
     def snapshot(self) -> MultitaskSnapshot:
-        """Where W is, to be restored in a later process."""
+        """Return the current point, for a checkpoint."""
         return MultitaskSnapshot(self.point.theta, self.point.U, self.point.V, self._images)
 
-    def restore(self, found: MultitaskSnapshot) -> None:
-        """Move to where a snapshot was taken."""
-        rank = found.theta.size
-        parts = (found.theta, (rank,)), (found.U, (self.shape[0], rank)), (found.V, (self.shape[1], rank))
-        sizes = (*parts, (found.images, (self.responses.size, rank)))
+    def restore(self, snapshot: MultitaskSnapshot) -> None:
+        """Move to the point of a snapshot."""
+        rank = snapshot.theta.size
+        parts = (snapshot.theta, (rank,)), (snapshot.U, (self.shape[0], rank)), (snapshot.V, (self.shape[1], rank))
+        sizes = (*parts, (snapshot.images, (self.responses.size, rank)))
         if not all(part.shape == size and all_finite(part) for part, size in sizes):
             raise DataError("The snapshot is of another regression.")
         self.point.clear()
-        self.point.append(1.0, 1.0, found.U, found.V, found.theta)
-        self._images = found.images
+        self.point.append(1.0, 1.0, snapshot.U, snapshot.V, snapshot.theta)
+        self._images = snapshot.images
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
     def _image(self, left: Array, right: Array) -> Array:
         return np.concatenate([(A @ left) * right[t] for t, A in enumerate(self.designs)])
@@ -126,26 +127,26 @@ class LeastSquares:
         self.images, self.responses = images, responses
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
-        """Value and gradient."""
+        """Return value and gradient at c."""
         residual = self.images @ c - self.responses
         return 0.5 * float(residual @ residual), self.images.T @ residual
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
-        """Hessian times `direction`."""
+        """Return the Hessian times `direction`."""
         return np.asarray(self.images.T @ (self.images @ direction))
 
     def hessian(self) -> NDArray[np.float64]:
-        """Inner products of the images."""
+        """Return the Hessian, the inner products of the images."""
         return np.asarray(self.images.T @ self.images)
 
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
-        """Minimiser over the second coefficient, the first being one."""
+        """Minimize over the second coefficient at or above zero, the first being one."""
         _, gradient = self(np.array([1.0, 0.0]))
         return max(0.0, float(-(gradient[1] + tilt) / (self.hessian()[1, 1] + curvature)))
 
 
 class DenseGradient(LinearOperator):
-    """A gradient that is small enough to be formed."""
+    """A gradient stored as a dense matrix."""
 
     def __init__(self, matrix: Array, point: Factors) -> None:
         super().__init__(matrix.dtype, matrix.shape)

@@ -1,21 +1,21 @@
-"""The entrywise objective: a loss summed over the observed entries, on shards."""
+"""The entrywise objective: a loss summed over the observed entries, computed on shards."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
+from numpy.typing import DTypeLike, NDArray
 
 from .. import losses
 from .._digests import checksum
 from .._errors import DataError, SettingError
-from ..engines import Call, Engine, Shard, best_weight, engine_over
-from ..kernels.lanes import pad_columns
+from ..engines import Engine, Shard, engine_over
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
-from .journal import Journal
+from .entrywise import EntrywiseGradient, Plane, Terms
+from .journal import Added, Journal
+from .point import Direction, Point
 from .snapshot import Snapshot
 
 Array = NDArray[Any]
@@ -29,12 +29,12 @@ class Problem:
     observations : Observations
     loss : str or Loss
         A name such as "logistic", or an object of `rankwise.losses`.
-    dtype : {float32, float64}, default=float32
-        How predictions and factors are stored; sums and loss formulas always run in float64.
-    n_jobs : int, optional
-        Threads; None means all usable cores. Results do not depend on it.
+    dtype : {"float32", "float64"}, default="float32"
+        How predictions and factors are stored; sums and loss formulas always use float64.
+    n_jobs : int or None, default=-1
+        Number of threads; -1 uses all usable cores. Results do not depend on it.
     offsets : Offsets, optional
-        Added to X at every entry; solvers that find offsets of their own refuse them.
+        Added to X at every entry. Solvers that fit offsets do not accept them.
 
     Examples
     --------
@@ -45,137 +45,160 @@ class Problem:
     (2, 2) 0.25 2.0794
     """
 
+    strong_convexity: ClassVar[float] = 0.0
+    snapshot_types: ClassVar[tuple[type, ...]] = (Snapshot, Journal, Added, Offsets)
+
     def __init__(
         self,
         observations: Observations,
         loss: str | Loss,
         *,
-        dtype: Any = np.float32,
-        n_jobs: int | None = None,
+        dtype: DTypeLike = "float32",
+        n_jobs: int | None = -1,
         offsets: Offsets | None = None,
     ) -> None:
-        observations = Observations.from_any(observations).weighted()
-        self.observations, self.loss, self.dtype = observations, losses.get(loss), _as_dtype(dtype)
-        self.engine = engine_over(observations, self.loss, self.dtype, n_jobs)
-        self.engine.recover = self.calls_to_here
-        self.journal = Journal()
-        self.shape, self.point = observations.shape, Factors(observations.shape, self.dtype)
-        self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
-        self.piecewise_linear = self.loss.piecewise_linear
-        self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * observations.heaviest
-        self.strong_convexity = 0.0
-        self.given_offsets = self.offsets = offsets
-        self._across: Engine | None = None
-        self._n_jobs = n_jobs  # an engine has no more threads than shards, and the transpose may have more shards
-        self._behind = False  # whether the shards have yet to follow to the point and its offsets
-        self.version = 0
-        self._aimed: tuple[Array, Array, Array | None] | None = None
-        self._summary: Array | None = None
-        self._gram = np.zeros((0, 0))
+        self.observations, self.loss = Observations.from_any(observations).weighted(), losses.get(loss)
+        self.dtype, self.fixed_offsets = _checked_dtype(dtype), offsets
+        self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
+        self.current = Point(self.shape, self.dtype, offsets)
+        self.engine.recover = self.current.replay
+        self._columns: Engine | None = None
+        self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
             if (offsets.rows.size, offsets.cols.size) != self.shape:
-                raise DataError(f"The offsets are for {offsets.rows.size} x {offsets.cols.size}, not for {self.shape}.")
+                raise DataError(
+                    f"`offsets` must be for a matrix of shape {self.shape}, got offsets for "
+                    f"{(offsets.rows.size, offsets.cols.size)}."
+                )
             self.engine.run(Shard.shift, offsets)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of X."""
+        return self.observations.shape
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the loss is differentiable."""
+        return self.loss.smooth
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the loss is quadratic."""
+        return self.loss.quadratic
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether the loss is piecewise linear."""
+        return self.loss.piecewise_linear
+
+    @property
+    def lipschitz(self) -> float | None:
+        """Lipschitz constant of the gradient: the loss's, times the largest weight."""
+        return None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
+
+    @property
+    def point(self) -> Factors:
+        """The current X."""
+        return self.current.factors
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """Current offsets: the fixed ones, or those that a solver has fitted."""
+        return self.current.offsets
 
     @property
     def passes(self) -> int:
         """Passes made over the observations so far."""
-        return self.engine.rounds + (0 if self._across is None else self._across.rounds)
+        return sum(engine.rounds for engine in self.sides.values())
 
     @property
-    def across(self) -> Engine:
-        """The same observations as rows of the transpose, made when first asked for."""
-        if self._across is None:
-            self._across = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
-        return self._across
+    def sides(self) -> Mapping[str, Engine]:
+        """Engines made so far, by axis."""
+        return {"rows": self.engine} | ({} if self._columns is None else {"columns": self._columns})
 
-    def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
-        """``X = U V.T`` plus offsets; costs nothing until the observed entries are asked for."""
-        self._gram = np.zeros((0, 0))
-        self.offsets = offsets
-        self.point.clear()
-        self.point.append(1.0, 1.0, U, V, np.ones(U.shape[1]))
-        self._behind, self._aimed = True, None  # a shard that is made meanwhile knows of no direction
-        self._moved()
+    def side(self, axis: str) -> Engine:
+        """Return the engine over the shards of the rows, or of the columns, which is made on first use.
 
-    def _follow(self) -> None:
-        """Let the shards follow to where `place` has put X."""
-        if self._behind:
-            self._behind = False
-            self.journal.restart(self.version, self.point.theta)
-            self.engine.run(Shard.shift, self.offsets)
-            self.engine.run(Shard.replace, self.version, *self.point.padded)
+        Parameters
+        ----------
+        axis : {"rows", "columns"}
+            For "columns", the rows of the shards are those of the transpose.
+        """
+        if axis == "rows":
+            return self.engine
+        if axis != "columns":
+            raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+        if self._columns is None:
+            self._columns = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
+        return self._columns
 
     def reset(self) -> None:
-        """Move to X = 0, and to the offsets that were given."""
-        if self._behind or self.offsets is not self.given_offsets:
-            self._behind, self.offsets = False, self.given_offsets
-            self.engine.run(Shard.shift, self.offsets)
-        self.point.clear()
-        self._gram = np.zeros((0, 0))
-        self._moved()
-        self.journal.restart(self.version)
-        self.engine.run(Shard.zero, self.version)
+        """Set X = 0, and the offsets to the fixed ones."""
+        current = self.current
+        if current.behind or current.offsets is not self.fixed_offsets:
+            current.behind, current.offsets = False, self.fixed_offsets
+            self.engine.run(Shard.shift, current.offsets)
+        current.clear()
+        self.engine.run(Shard.zero, current.version)
 
     def value(self) -> float:
-        """Value f(X); refreshes the slopes, so a gradient asked for next costs nothing."""
+        """Return f(X), in one pass over the observations; a gradient at the same X then costs nothing."""
         return float(self._evaluated()[0])
 
-    def gradient(self) -> "EntrywiseGradient":
-        """The sparse gradient at X, as an operator."""
+    def fit_value(self) -> float:
+        """Return f(X), which has no penalty."""
+        return self.value()
+
+    def gradient(self) -> EntrywiseGradient:
+        """Return the sparse gradient at X, in one pass over the observations."""
         _, squared, inner = self._evaluated()
-        return EntrywiseGradient(self, float(np.sqrt(squared)), float(inner))
+        return EntrywiseGradient(self.engine, self.current, float(np.sqrt(squared)), float(inner))
 
-    def along(self, u: Array, v: Array, theta: Array | None = None) -> "Plane":
-        """``(shrink, weight) -> f(shrink X + weight u v.T)``; each evaluation costs O(n_observed)."""
-        self._follow()
-        self._aim(u, v, theta)
-        return Plane(self)
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> Plane:
+        """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)``; an evaluation is O(n_observed)."""
+        self._catch_up()
+        self._aim((u, v, theta))
+        return Plane(self.engine)
 
-    def along_terms(self) -> "Terms":
-        """``theta -> f(sum_k theta[k] u_k v_k.T)``; each evaluation costs O(rank n_observed)."""
-        self._follow()
-        return Terms(self)
+    def along_terms(self) -> Terms:
+        """Return ``theta -> f(sum_k theta[k] u_k v_k.T)``; an evaluation is O(rank n_observed)."""
+        self._catch_up()
+        return Terms(self.engine, self.current)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
-        """``X = shrink X + weight u v.T``."""
-        self._follow()
-        self._aim(u, v, theta)
-        self._moved()
-        self.engine.run(Shard.add, self.version, shrink, weight)
-        self.point.append(shrink, weight, u, v, theta)
-        self.journal.add(self.version, shrink, weight, theta)
+        """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
+        self._catch_up()
+        self._aim((u, v, theta))
+        self.current.changed()
+        self.engine.run(Shard.add, self.current.version, shrink, weight)
+        self.current.append(shrink, weight, (u, v, theta))
 
     def replace(self, theta: Array) -> None:
-        """New coefficients for the terms of X."""
-        self._follow()
+        """Set the coefficients of the terms of X; O(rank n_observed)."""
+        self._catch_up()
         self.point.replace(theta)
-        self._moved()
-        self.journal.restart(self.version, self.point.theta)
-        self.engine.run(Shard.replace, self.version, *self.point.padded)
+        self.current.changed()
+        self.current.recompute()
+        self.engine.run(Shard.replace, self.current.version, *self.point.padded)
 
     def move(self, theta: Array, U: Array, V: Array) -> None:
-        """``X = U diag(theta) V.T``, whatever it was before; O(rank n_observed). Offsets stay."""
-        self._follow()
-        self._gram = np.zeros((0, 0))
-        self.point.clear()
-        self.point.append(1.0, 1.0, U, V, theta)
+        """Set ``X = U diag(theta) V.T``, keeping the offsets; O(rank n_observed)."""
+        self._catch_up()
+        self.current.set(theta, U, V)
         self.replace(theta)
 
-    def calls_to_here(self) -> Iterator[Call]:
-        """What brings new shards to where the others are; nothing of X if all have yet to follow it."""
-        if self._behind:
-            return
-        yield Shard.shift, (self.offsets,)
-        yield from self.journal.calls(self.point)
-        if self._aimed is not None:
-            yield Shard.aim, self._as_stored(*self._aimed)
-        if self._summary is not None:
-            yield Shard.evaluate, ()
+    def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
+        """Set ``X = U V.T`` and the offsets; predictions are computed when they are first needed."""
+        current = self.current
+        current.offsets = offsets
+        current.set(np.ones(U.shape[1]), U, V)
+        current.behind, current.direction = True, None  # a shard made meanwhile has no direction
+        current.changed()
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What this problem is, in words and checksums; the same wherever the entries are. One pass over them."""
-        given = self.given_offsets
+    def fingerprint(self) -> dict[str, object]:
+        """Return values and checksums that identify the problem wherever its entries are; one pass over them."""
+        fixed = self.fixed_offsets
         entries = self.engine.run(Shard.checksum)
         return {
             "shape": list(self.shape),
@@ -184,190 +207,61 @@ class Problem:
             "formula of the loss": self.loss.checksum().hex(),
             "dtype": str(self.dtype),
             "labels": checksum(self.observations.row_labels, self.observations.col_labels).hex(),
-            "offsets": None if given is None else checksum(given.constant, given.rows, given.cols).hex(),
+            "offsets": None if fixed is None else checksum(fixed.constant, fixed.rows, fixed.cols).hex(),
             "entries": checksum(np.ascontiguousarray(entries, np.uint8)).hex(),
         }
 
     def snapshot(self) -> Snapshot:
-        """Where X is and how the predictions came about, to be restored in a later process."""
-        offsets = None if self.offsets is self.given_offsets else self.offsets
-        own = offsets is not None or self.given_offsets is None
-        point, journal = self.point, self.journal
-        place = point.theta, point.U, point.V
-        return Snapshot(*place, self.version, journal, self._behind, offsets, own, self._gram)
+        """Return the current point, with the journal of the predictions, for a checkpoint."""
+        return self.current.snapshot(self.fixed_offsets)
 
-    def restore(self, found: Snapshot) -> None:
-        """Move to where a snapshot was taken: to the bits, what the shards predict is what it was."""
-        if not found.fits(self.shape, self.dtype):
-            raise DataError("The snapshot is of another problem.")
-        self.point.clear()
-        self.point.append(1.0, 1.0, found.U, found.V, found.theta)
-        self.offsets = found.offsets if found.own_offsets else self.given_offsets
-        self.version, self.journal, self._behind, self._gram = found.version, found.journal, found.behind, found.gram
-        self._scratched()
-        self.engine.run(Shard.zero, 0)  # also the shards' step numbers, which would let them pass over the past
-        for operation, args in self.calls_to_here():
+    def restore(self, snapshot: Snapshot) -> None:
+        """Move to the point of a snapshot; the predictions in the shards get the same bits."""
+        self.current.restore(snapshot, self.fixed_offsets)
+        self.engine.run(Shard.zero, 0)  # resets the shards' versions, which would make them skip the journal
+        for operation, args in self.current.replay():
             self.engine.run(operation, *args)
 
-    def terms_hessian(self) -> NDArray[np.float64]:
-        """Inner products of the terms on the observed entries, each computed once; for quadratic losses."""
-        terms = self.along_terms()
-        for k in range(self._gram.shape[0], self.point.rank):
-            unit = np.zeros(k + 1)
-            unit[k] = 1.0
-            column = terms.curve(unit, unit)[: k + 1]
-            self._gram = np.pad(self._gram, (0, 1))
-            self._gram[k, : k + 1] = self._gram[: k + 1, k] = column
-        return self._gram
-
-    def rehearsal(self) -> tuple[Any, "Problem"]:
-        """Key of the compiled code this problem needs, and a tiny problem that needs the same."""
-        some = self.observations.few_targets(6)
+    def rehearsal(self) -> tuple[tuple[object, ...], "Problem"]:
+        """Return a key of the compiled code that this problem needs, and a tiny problem that needs the same code."""
+        few = self.observations.few_targets(6)
         weights = None if self.observations.weights is None else np.ones(6)
-        small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], some, weights=weights)
-        offsets = None if self.given_offsets is None else Offsets.zero(small.shape)
+        small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], few, weights=weights)
+        offsets = None if self.fixed_offsets is None else Offsets.zero(small.shape)
         key = type(self.loss.formula), self.dtype, weights is None, offsets is None
         return key, Problem(small, self.loss, dtype=self.dtype, n_jobs=1, offsets=offsets)
 
     def close(self) -> None:
-        """End the threads."""
-        for engine in (self.engine, self._across):
-            if engine is not None:
-                engine.close()
+        """End the threads; they start again when needed."""
+        for engine in self.sides.values():
+            engine.close()
 
-    def _evaluated(self) -> Array:
-        self._follow()
-        if self._summary is None:
-            self._summary = self.engine.run(Shard.evaluate)
-        return self._summary
+    def _evaluated(self) -> NDArray[np.float64]:
+        self._catch_up()
+        if self.current.summary is None:
+            self.current.summary = self.engine.run(Shard.evaluate)
+        return self.current.summary
 
-    def _aim(self, u: Array, v: Array, theta: Array | None) -> None:
-        aim = u, v, theta
-        if self._aimed is None or any(new is not old for new, old in zip(aim, self._aimed, strict=True)):
-            self.engine.run(Shard.aim, *self._as_stored(u, v, theta))
-            self._aimed = aim
+    def _catch_up(self) -> None:
+        """Compute the predictions and offsets in the shards if `place` has changed them."""
+        if self.current.behind:
+            self.current.recompute()
+            self.engine.run(Shard.shift, self.current.offsets)
+            self.engine.run(Shard.replace, self.current.version, *self.point.padded)
 
-    def _as_stored(self, u: Array, v: Array, theta: Array | None) -> tuple[Array, Array, Array | None]:
-        return np.ascontiguousarray(u, self.dtype), np.ascontiguousarray(v, self.dtype), theta
-
-    def _moved(self) -> None:
-        self.version += 1
-        self._summary = None
-
-    def _scratched(self) -> None:
-        """Slopes and direction were used as scratch: neither is what it was."""
-        self._summary = self._aimed = None
+    def _aim(self, direction: Direction) -> None:
+        """Store the direction's products in the shards, unless these very arrays are stored already."""
+        stored = self.current.direction
+        if stored is None or any(new is not old for new, old in zip(direction, stored, strict=True)):
+            self.engine.run(Shard.aim, *self.current.as_stored(direction))
+            self.current.direction = direction
 
 
-class EntrywiseGradient(LinearOperator):
-    """Slopes of the losses on the observed pattern; products cost O(n_observed)."""
-
-    def __init__(self, problem: Problem, norm: float, inner: float) -> None:
-        super().__init__(np.dtype(np.float64), problem.shape)
-        self.problem, self.version, self.norm, self.inner = problem, problem.version, norm, inner
-        self._no_shift = np.zeros(problem.shape[0])
-        self.each = problem.engine.each
-
-    def _matvec(self, v: Array) -> Array:
-        return self._engine().run(Shard.product, self._stored(v))
-
-    def _rmatvec(self, u: Array) -> Array:
-        return self._engine().run(Shard.transposed, self._stored(u))
-
-    def _matmat(self, V: Array) -> Array:
-        return self._engine().run(Shard.product, pad_columns(V, self.problem.dtype))[:, : V.shape[1]]
-
-    def _rmatmat(self, U: Array) -> Array:
-        return self._engine().run(Shard.transposed, pad_columns(U, self.problem.dtype))[:, : U.shape[1]]
-
-    def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
-        """``z = G v + shift`` and ``G.T z``, for a vector or a block of columns, in one pass over the observations."""
-        if v.ndim == 1:
-            shift = self._no_shift if shift is None else shift
-            return self._engine().run(Shard.gram, self._stored(v), shift)
-        block, n = pad_columns(v, self.problem.dtype), v.shape[1]
-        shifts = np.zeros((self.shape[0], block.shape[1]))
-        if shift is not None:
-            shifts[:, :n] = shift
-        z, w = self._engine().run(Shard.gram, block, shifts)
-        return z[:, :n], w[:, :n]
-
-    def twice(self, v: Array) -> Array:
-        """``G.T G v`` for a vector or a block of columns, in one pass over the observations."""
-        if v.ndim == 1:
-            return self._engine().run(Shard.twice, self._stored(v))
-        return self._engine().run(Shard.twice, pad_columns(v, self.problem.dtype))[:, : v.shape[1]]
-
-    def _stored(self, vector: Array) -> Array:
-        return np.ascontiguousarray(vector.ravel(), self.problem.dtype)
-
-    def _engine(self) -> Engine:
-        if self.version != self.problem.version or self.problem._summary is None:
-            raise RuntimeError("This gradient was taken at an earlier point; ask the problem for a new one.")
-        return self.problem.engine
-
-
-class Plane:
-    """``(shrink, weight) -> f(shrink X + weight D)``, D being what the shards aim at."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.engine = problem.engine
-
-    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
-        """Value and gradient."""
-        found = self.engine.run(Shard.plane, c[0], c[1])
-        return float(found[0]), found[1:]
-
-    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
-        """Hessian times `direction`."""
-        return np.asarray(self._hessian_at(c) @ direction)
-
-    def hessian(self) -> NDArray[np.float64]:
-        """The Hessian of a quadratic f."""
-        return self._hessian_at(np.array([1.0, 0.0]))
-
-    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
-        """Minimiser over weight >= 0 of ``f(X + weight D)`` for a piecewise-linear loss: a weighted median.
-
-        With ``tilt * weight + curvature * weight**2 / 2`` added, as a ridge does.
-        """
-        return best_weight(self.engine, tilt, curvature)
-
-    def _hessian_at(self, c: Array) -> NDArray[np.float64]:
-        xx, xd, dd = self.engine.run(Shard.plane_curve, c[0], c[1])
-        return np.array([[xx, xd], [xd, dd]])
-
-
-class Terms:
-    """``theta -> f(sum_k theta[k] u_k v_k.T)``."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-
-    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
-        """Value and gradient."""
-        point = self.problem.point
-        self.problem._scratched()
-        found = self.problem.engine.run(Shard.terms, point.pad(c), *point.padded[1:])
-        return float(found[0]), found[1 : 1 + point.rank]
-
-    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
-        """Hessian times `direction`."""
-        point = self.problem.point
-        self.problem._scratched()
-        found = self.problem.engine.run(Shard.curve_terms, point.pad(c), point.pad(direction), *point.padded[1:])
-        return found[: point.rank]
-
-    def hessian(self) -> NDArray[np.float64]:
-        """The Hessian of a quadratic f."""
-        return self.problem.terms_hessian()
-
-
-def _as_dtype(dtype: Any) -> np.dtype[Any]:
+def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     try:
-        found: np.dtype[Any] = np.dtype(dtype)
+        checked: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
-        found = np.dtype(object)
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
+        checked = np.dtype(object)
+    if checked not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise SettingError(f"`dtype` must be float32 or float64, got {dtype!r}.")
-    return found
+    return checked

@@ -1,5 +1,6 @@
 """``f(X) + (ridge / 2) ||X||_F**2``, for any objective f."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,11 @@ from numpy.typing import NDArray
 
 from .._checks import all_finite, is_number
 from .._errors import DataError, SettingError
-from ..model import as_terms
+from ..losses import Loss
+from ..model import Factors, Offsets, as_terms
+from ..observations import Observations
 from ..spectral import LowRank, SparsePlusLowRank
-from .protocol import Objective
+from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
 from .snapshot import RidgedSnapshot
 
 Array = NDArray[Any]
@@ -18,8 +21,15 @@ Array = NDArray[Any]
 class Ridged:
     """An objective made strongly convex by a ridge.
 
-    The gradient is that of f plus ``ridge X``, low-rank, and is never formed. ``||X||_F**2`` comes from the inner
-    products of the terms, one new row per step in O((n_rows + n_cols) rank).
+    The gradient is that of f plus the low-rank ``ridge X``, and is not formed. ``||X||_F**2`` is computed from the
+    inner products of the terms, one new row per step in O((n_rows + n_cols) rank). A `Ridged` is `Movable`,
+    `Entrywise`, `Checkpointable` or `Rehearsable` if its objective is.
+
+    Parameters
+    ----------
+    objective : Objective
+    ridge : float
+        Positive.
 
     Examples
     --------
@@ -30,32 +40,39 @@ class Ridged:
     1.5 0.5
     """
 
+    def __new__(cls, objective: Objective, ridge: float) -> "Ridged":
+        """Return an instance with the protocols of `objective`."""
+        parts = tuple(part for protocol, part in PARTS if isinstance(objective, protocol))
+        made: Ridged = object.__new__(_with(cls, parts))  # type: ignore[arg-type]  # classes are hashable
+        return made
+
     def __init__(self, objective: Objective, ridge: float) -> None:
         if not is_number(ridge) or not 0 < ridge < np.inf:
             raise SettingError(f"`ridge` must be a positive number, got {ridge!r}.")
         self.objective, self.ridge = objective, float(ridge)
-        self._products = np.zeros((0, 0))
-        self.shape, self.point = objective.shape, objective.point
+        self.products = np.zeros((0, 0))  # inner products of the terms, shape (rank, rank)
+        self.shape: tuple[int, int] = objective.shape
         self.smooth, self.quadratic = objective.smooth, objective.quadratic
         self.piecewise_linear = objective.piecewise_linear
         self.lipschitz = None if objective.lipschitz is None else objective.lipschitz + self.ridge
         self.strong_convexity = objective.strong_convexity + self.ridge
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the objective's own: its loss, its observations."""
-        return getattr(self.objective, name)
+    @property
+    def point(self) -> Factors:
+        """The current X."""
+        return self.objective.point
 
     def reset(self) -> None:
-        """Move to X = 0."""
+        """Set X = 0."""
         self.objective.reset()
-        self._products = np.zeros((0, 0))
+        self.products = np.zeros((0, 0))
 
     def value(self) -> float:
-        """Value f(X) plus the ridge's share."""
+        """Return f(X) plus the penalty."""
         return self.objective.value() + 0.5 * self.ridge * self._squared()
 
     def gradient(self) -> SparsePlusLowRank:
-        """Gradient of f plus ``ridge X``."""
+        """Return the gradient of f plus ``ridge X``."""
         plain = self.objective.gradient()
         point, squared = self.point, self._squared()
         operator = SparsePlusLowRank(plain, LowRank(self.ridge * point.theta, point.U, point.V))
@@ -63,85 +80,162 @@ class Ridged:
         operator.norm, operator.inner = float(np.sqrt(max(both, 0.0))), plain.inner + self.ridge * squared
         return operator
 
-    def along(self, u: Array, v: Array, theta: Array | None = None) -> "RidgedRestriction":
-        """``(shrink, weight) -> f(shrink X + weight u v.T)`` plus the ridge's share."""
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> "RidgedPlane":
+        """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)`` plus the penalty."""
         scales, left, right = as_terms(u, v, theta)
         cross = float(scales @ (self.point.inner_products(left, right) @ self.point.theta))
         own = float(scales @ (_products(left, right) @ scales))
         products = np.array([[self._squared(), cross], [cross, own]])
-        return RidgedRestriction(self.objective.along(u, v, theta), self.ridge * products)
+        return RidgedPlane(self.objective.along(u, v, theta), self.ridge * products)
 
     def along_terms(self) -> "RidgedRestriction":
-        """``theta -> f(sum_k theta[k] u_k v_k.T)`` plus the ridge's share."""
-        return RidgedRestriction(self.objective.along_terms(), self.ridge * self._products)
+        """Return ``theta -> f(sum_k theta[k] u_k v_k.T)`` plus the penalty."""
+        return RidgedRestriction(self.objective.along_terms(), self.ridge * self.products)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
-        """``X = shrink X + weight u v.T``."""
+        """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
         _, left, right = as_terms(u, v, theta)
         cross = self.point.inner_products(left, right)
-        self._products = np.block([[self._products, cross.T], [cross, _products(left, right)]])
+        self.products = np.block([[self.products, cross.T], [cross, _products(left, right)]])
         self.objective.add(shrink, weight, u, v, theta)
 
     def replace(self, theta: Array) -> None:
-        """New coefficients for the terms of X."""
+        """Set the coefficients of the terms of X."""
         self.objective.replace(theta)
 
-    def move(self, theta: Array, U: Array, V: Array) -> None:
-        """``X = U diag(theta) V.T``, if the objective can."""
-        self.objective.move(theta, U, V)  # type: ignore[attr-defined]
-        self._products = _products(self.point.U, self.point.V)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What the objective is, and the ridge."""
-        return {**self.objective.fingerprint(), "ridge": self.ridge}  # type: ignore[attr-defined]
-
-    def snapshot(self) -> RidgedSnapshot:
-        """Where X is, to be restored in a later process."""
-        return RidgedSnapshot(self.objective.snapshot(), self._products)  # type: ignore[attr-defined]
-
-    def restore(self, found: RidgedSnapshot) -> None:
-        """Move to where a snapshot was taken."""
-        self.objective.restore(found.inner)  # type: ignore[attr-defined]
-        if found.products.shape != 2 * (self.point.rank,) or not all_finite(found.products):
-            raise DataError("The snapshot is of another problem.")
-        self._products = found.products
-
     def close(self) -> None:
-        """Let go of the objective's resources."""
+        """Release the resources of the objective."""
         self.objective.close()
 
     def _squared(self) -> float:
         theta = self.point.theta
-        return max(float(theta @ self._products @ theta), 0.0)
+        return max(float(theta @ self.products @ theta), 0.0)
+
+
+class _MovablePart(Ridged):
+    """A ridge on a `Movable` objective."""
+
+    objective: Movable
+
+    def move(self, theta: Array, U: Array, V: Array) -> None:
+        """Set ``X = U diag(theta) V.T``."""
+        self.objective.move(theta, U, V)
+        self.products = _products(self.point.U, self.point.V)
+
+
+class _EntrywisePart(Ridged):
+    """A ridge on an `Entrywise` objective."""
+
+    objective: Entrywise
+
+    @property
+    def observations(self) -> Observations:
+        """Observed entries."""
+        return self.objective.observations
+
+    @property
+    def loss(self) -> Loss:
+        """Loss at each entry."""
+        return self.objective.loss
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """Current offsets."""
+        return self.objective.offsets
+
+    @property
+    def passes(self) -> int:
+        """Passes made over the observations so far."""
+        return self.objective.passes
+
+    def fit_value(self) -> float:
+        """Return the sum of the losses, without the ridge."""
+        return self.objective.fit_value()
+
+
+class _CheckpointablePart(Ridged):
+    """A ridge on a `Checkpointable` objective."""
+
+    objective: Checkpointable
+
+    @property
+    def snapshot_types(self) -> tuple[type, ...]:
+        """Dataclasses that a snapshot consists of."""
+        return (RidgedSnapshot, *self.objective.snapshot_types)
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return values and checksums that identify the objective, and the ridge."""
+        return {**self.objective.fingerprint(), "ridge": self.ridge}
+
+    def snapshot(self) -> RidgedSnapshot:
+        """Return the current point, for a checkpoint."""
+        return RidgedSnapshot(self.objective.snapshot(), self.products)
+
+    def restore(self, snapshot: RidgedSnapshot) -> None:
+        """Move to the point of a snapshot."""
+        self.objective.restore(snapshot.inner)
+        if snapshot.products.shape != 2 * (self.point.rank,) or not all_finite(snapshot.products):
+            raise DataError("The snapshot is of another problem.")
+        self.products = snapshot.products
+
+
+class _RehearsablePart(Ridged):
+    """A ridge on a `Rehearsable` objective."""
+
+    objective: Rehearsable
+
+    def rehearsal(self) -> tuple[Any, Objective]:
+        """Return the rehearsal of the objective: a ridge needs no compiled code."""
+        return self.objective.rehearsal()
+
+
+PARTS = (
+    (Movable, _MovablePart),
+    (Entrywise, _EntrywisePart),
+    (Checkpointable, _CheckpointablePart),
+    (Rehearsable, _RehearsablePart),
+)
+
+
+@cache
+def _with(cls: Any, parts: tuple[Any, ...]) -> Any:
+    """Return the class `cls` with these parts, under the name of `cls`."""
+    return type(cls.__name__, (*parts, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__})
 
 
 class RidgedRestriction:
     """A restriction of f plus half a quadratic form."""
 
-    def __init__(self, restriction: Any, quadratic: NDArray[np.float64]) -> None:
+    def __init__(self, restriction: Restriction, quadratic: NDArray[np.float64]) -> None:
         self.restriction, self.quadratic = restriction, quadratic
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
-        """Value and gradient."""
+        """Return value and gradient at c."""
         value, gradient = self.restriction(c)
-        pull = self.quadratic @ c
-        return value + 0.5 * float(c @ pull), gradient + pull
+        slope = self.quadratic @ c
+        return value + 0.5 * float(c @ slope), gradient + slope
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
-        """Hessian times `direction`."""
+        """Return the Hessian at c times `direction`."""
         return np.asarray(self.restriction.curve(c, direction) + self.quadratic @ direction)
 
     def hessian(self) -> NDArray[np.float64]:
-        """The Hessian of a quadratic f."""
+        """Return the Hessian of a quadratic f."""
         return np.asarray(self.restriction.hessian() + self.quadratic)
 
+
+class RidgedPlane(RidgedRestriction):
+    """A restriction of f to (shrink, weight) plus half a quadratic form."""
+
+    restriction: PlaneRestriction
+
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
-        """Minimiser over the second coefficient, the first being one."""
+        """Minimize over weight >= 0 at shrink = 1, for a piecewise linear f."""
         own = self.quadratic[:, 1]
         return float(self.restriction.best_weight(tilt + own[0], curvature + own[1]))
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Inner products of the terms ``left[:, k] right[:, k].T`` with each other."""
+    """Return the inner products of the terms ``left[:, k] right[:, k].T``, shape (rank, rank)."""
     left, right = np.asarray(left, np.float64), np.asarray(right, np.float64)
     return np.asarray((left.T @ left) * (right.T @ right))

@@ -1,4 +1,4 @@
-"""Where an objective is between two steps, as plain arrays and numbers."""
+"""Snapshots: the current point of an objective as plain arrays and numbers, for checkpoints."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,22 +16,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where a `Problem` is.
+    """Current point of a `Problem`.
 
     Attributes
     ----------
-    theta, U, V : ndarray
-        The point.
+    theta, U, V : ndarray of shapes (rank,), (n_rows, rank), (n_cols, rank)
     version : int
-        Step number of the last change of X.
+        Number of changes of X so far.
     journal : Journal
-        How the predictions came about.
+        Operations that computed the predictions.
     behind : bool
-        Whether the shards had yet to follow to the point.
+        Whether the predictions in the shards are not yet those of the point.
     offsets : Offsets or None
-        Those that a solver has found, if `own_offsets`; else the problem has those it was made with.
-    gram : ndarray
-        Inner products of the terms on the observed entries, as far as they are known.
+        Offsets fitted by a solver, if `own_offsets`; otherwise the problem's fixed offsets are in use.
+    gram : ndarray of shape (k, k), k <= rank
+        Inner products of the first k terms on the observed entries.
     """
 
     theta: Array
@@ -45,12 +44,12 @@ class Snapshot:
     gram: Array
 
     def fits(self, shape: tuple[int, int], dtype: Any) -> bool:
-        """Whether this is a place where a problem of that shape can be."""
+        """Return whether the parts are consistent, finite, and of this shape and dtype."""
         rank = self.theta.size
         sizes = ((self.theta, (rank,)), (self.U, (shape[0], rank)), (self.V, (shape[1], rank)))
         sound = all(part.shape == size and all_finite(part) for part, size in sizes) and self.U.dtype == self.V.dtype
         sound = sound and self.U.dtype == dtype and self.theta.dtype == np.float64
-        sound = sound and self.version >= 0 and (self.behind or self._told_in_order())
+        sound = sound and self.version >= 0 and (self.behind or self._journal_is_consistent())
         if self.offsets is not None:
             sides = zip((self.offsets.rows, self.offsets.cols), shape, strict=True)
             sound = sound and all(side.shape == (size,) and all_finite(side) for side, size in sides)
@@ -58,19 +57,19 @@ class Snapshot:
         k = self.gram.shape[0] if self.gram.ndim else rank + 1
         return sound and k <= rank and self.gram.shape == (k, k) and all_finite(self.gram)
 
-    def _told_in_order(self) -> bool:
-        """Whether the journal makes just the point's terms, with step numbers that rise to this one's."""
+    def _journal_is_consistent(self) -> bool:
+        """Return whether the journal makes exactly the point's terms, with ascending versions up to this one's."""
         parts = [self.journal.theta, *(step.theta for step in self.journal.added)]
         if not all(part is None or (part.ndim == 1 and all_finite(part)) for part in parts):
             return False
         first = 0 if self.journal.theta is None else self.journal.theta.size
         versions = [self.journal.version, *(step.version for step in self.journal.added)]
-        rising = all(before < after for before, after in pairwise(versions))
+        ascending = all(before < after for before, after in pairwise(versions))
         begun = versions[0] >= int(self.journal.theta is not None)
         return (
             first + sum(step.n_terms for step in self.journal.added) == self.theta.size
             and begun
-            and rising
+            and ascending
             and versions[-1] <= self.version
             and all(np.isfinite([step.shrink, step.weight]).all() for step in self.journal.added)
         )
@@ -78,7 +77,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class RidgedSnapshot:
-    """Where a `Ridged` is: its objective's snapshot, and the inner products of the terms."""
+    """Current point of a `Ridged`: the snapshot of its objective, and the inner products of the terms."""
 
     inner: Any
     products: Array
@@ -86,7 +85,7 @@ class RidgedSnapshot:
 
 @dataclass(frozen=True)
 class MultitaskSnapshot:
-    """Where a `MultitaskRegression` is: the point, and the images of its terms."""
+    """Current point of a `MultitaskRegression`, and the predictions of its terms, shape (n_responses, rank)."""
 
     theta: Array
     U: Array

@@ -1,11 +1,12 @@
-"""Solvers: one loop and one clock for all; the greedy pursuits of the paper."""
+"""Solvers: the loop, the pursuits of the paper, factor sweeps, and the methods that the paper compares with."""
 
 from .admm import ADMM
 from .altmin import AltMin
-from .base import Solver
+from .base import NamedSolver, Solver
+from .checkpoint import Checkpoint
 from .geco import GECO
 from .greedy import GreedyPursuit
-from .history import History, Record
+from .history import History, Record, StepReport
 from .loop import Result, solve
 from .methods import METHODS, get
 from .nonsmooth import NonsmoothPursuit
@@ -13,6 +14,7 @@ from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
 from .stopping import Status
 from .sweeps import BayesSweeps, FactorSweeps, fit_offsets
+from .validation import Need
 from .wiberg import Wiberg
 
 __all__ = [
@@ -22,17 +24,21 @@ __all__ = [
     "AISImpute",
     "AltMin",
     "BayesSweeps",
+    "Checkpoint",
     "Coefficients",
     "Economic",
     "FactorSweeps",
     "GreedyPursuit",
     "History",
+    "NamedSolver",
+    "Need",
     "NoRefinement",
     "NonsmoothPursuit",
     "Record",
     "Result",
     "Solver",
     "Status",
+    "StepReport",
     "Wiberg",
     "fit_offsets",
     "get",

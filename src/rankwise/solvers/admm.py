@@ -1,4 +1,4 @@
-"""Robust principal components of a partly observed matrix: l1 plus nuclear norm, by inexact augmented Lagrangians."""
+"""Robust principal components of a partially observed matrix: l1 loss plus nuclear norm, by ADMM."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,20 +10,18 @@ from numpy.typing import NDArray
 from .._checks import is_number
 from .._errors import SettingError
 from ..objectives import Problem
-from .base import Solver
+from .base import NamedSolver, Solver
 from .history import StepReport
-from .memory import refuse_if_too_large
-from .validation import need_in_memory, need_l1, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
 
 Array = NDArray[Any]
-INSTEAD = 'use method="glrl-nonsmooth"'
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
 
 
 @dataclass
-class State:
-    """Dense matrices of the augmented Lagrangian."""
+class LagrangianState:
+    """Dense matrices of the augmented Lagrangian, shape (n_rows, n_cols), and its weights."""
 
     observed: Array
     weights: Array
@@ -35,8 +33,8 @@ class State:
 
 
 @dataclass(frozen=True)
-class ADMM(Solver):
-    """Split X from the error, threshold both, update the multiplier; the rank follows from the weight.
+class ADMM(Solver[Problem, LagrangianState]):
+    """Split X from the error, threshold both, update the multiplier; `nuclear_weight` determines the rank.
 
     Objective: ``sum over observed |X - O| + nuclear_weight * ||X||_*``. Cost per step: a dense SVD, O(n_rows n_cols
     min(n_rows, n_cols)), and seven dense matrices of memory. Rate: O(1/T). Reference: Lin, Chen and Ma, 2010.
@@ -45,16 +43,16 @@ class ADMM(Solver):
     ----------
     nuclear_weight : float, optional
         By default ``sqrt(density * max(n_rows, n_cols))``: the weight of Candes et al. (2011) for robust principal
-        components, ``1 / sqrt(density * max(n_rows, n_cols))`` on the l1 part, turned over. The paper does not say
-        what it used.
+        components, ``1 / sqrt(density * max(n_rows, n_cols))`` on the l1 part, inverted. The paper does not state
+        its weight.
     growth : float, default=1.01
         Factor by which the penalty grows each step, up to 3 times its start. Without a limit, as Lin et al. have it,
         steps shrink before they reach the minimum: at 1000 times, ratings end 2 % above it. At 1.2 runs end 0.1 to
         0.3 % above the minimum, at 1.01 below 0.05 %, in three times the steps.
     memory_limit : int, optional
-        Bytes that may be used; by default what the system has available.
+        Bytes that may be used; by default the memory that is available.
     max_iter : int, default=1000
-        Steps to take at most unless `solve` is told otherwise.
+        Default limit on the number of steps.
 
     Examples
     --------
@@ -74,30 +72,40 @@ class ADMM(Solver):
     checkpoints: ClassVar[bool] = False  # they would hold every observed value
     descends: ClassVar[bool] = False
 
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the method with its default settings."""
+        return {"admm": NamedSolver(cls(), "nuclear norm, l1 loss, dense augmented Lagrangian")}
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The l1 loss on entries in memory."""
+        return (L1, NO_OFFSETS, IN_MEMORY)
+
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name in ("nuclear_weight", "memory_limit"):
-            need_positive(name, getattr(self, name), optional=True)
+        need_positive("nuclear_weight", self.nuclear_weight, optional=True)
+        need_positive("memory_limit", self.memory_limit, optional=True)
         if not (is_number(self.growth) and 1 <= self.growth < np.inf):
             raise SettingError(f"`growth` must be at least 1, got {self.growth!r}.")
 
-    def init(self, objective: Problem, rank: int) -> State:
+    def init(self, objective: Problem, rank: int) -> LagrangianState:
         """X = 0, all of the observed matrix in the error."""
-        observations = need_in_memory(need_l1(objective, "ADMM").observations, "ADMM", INSTEAD)
-        size = 8.0 * DENSE_COPIES * objective.shape[0] * objective.shape[1]
-        refuse_if_too_large(size, "ADMM", "dense matrices", INSTEAD, self.memory_limit)
+        observations = objective.observations
+        n_bytes = 8.0 * DENSE_COPIES * objective.shape[0] * objective.shape[1]
+        need_memory(n_bytes, "ADMM", "dense matrices", ANOTHER, self.memory_limit)
         objective.reset()
         observed, weights = np.zeros(objective.shape), np.zeros(objective.shape)
         observed[observations.rows, observations.cols] = observations.targets
         weights[observations.rows, observations.cols] = 1.0 if observations.weights is None else observations.weights
         density = observations.n_observed / observed.size
-        chosen = self.nuclear_weight or float(np.sqrt(density * max(objective.shape)))
+        nuclear_weight = self.nuclear_weight or float(np.sqrt(density * max(objective.shape)))
         top = float(np.linalg.norm(observed, 2)) or 1.0
-        penalty = 1.25 * chosen / top
+        penalty = 1.25 * nuclear_weight / top
         zero = np.zeros(objective.shape)
-        return State(observed, weights, zero, zero.copy(), penalty, MOST_GROWTH * penalty, chosen)
+        return LagrangianState(observed, weights, zero, zero.copy(), penalty, MOST_GROWTH * penalty, nuclear_weight)
 
-    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+    def step(self, objective: Problem, rng: Generator, state: LagrangianState) -> StepReport:
         """Threshold singular values, then entries, then update the multiplier."""
         shifted = state.multiplier / state.penalty
         left, values, right = np.linalg.svd(state.observed - state.error + shifted, full_matrices=False)

@@ -1,4 +1,4 @@
-"""Alternating minimisation over two factors, by gradient steps."""
+"""Alternating minimization over two factors, by gradient steps."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,40 +8,40 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .._checks import all_finite
-from ..objectives import PlaneRestriction, Problem
-from ..spectral import block_svd
-from .base import Solver
+from ..objectives import Movable, PlaneRestriction
+from ..spectral import as_operator, block_svd
+from .base import NamedSolver, Solver
 from .history import StepReport
 from .steps import bisect
-from .validation import need_move, need_smooth
+from .validation import MOVABLE, SMOOTH, Need
 
 Array = NDArray[Any]
-TRIES = 40
+HALVINGS = 40
 
 
 @dataclass
-class State:
-    """The two factors, ``X = U V.T``, in the objective's number type, and whether X has been moved there yet."""
+class TwoFactors:
+    """The two factors of ``X = U V.T``, in the dtype of the objective, and whether X has been set to them."""
 
     U: Array
     V: Array
-    there: bool = False
+    placed: bool = False
 
 
 @dataclass(frozen=True)
-class AltMin(Solver):
-    """Gradient steps on U and on V by turns, each with a line search.
+class AltMin(Solver[Movable, TwoFactors]):
+    """Alternating gradient steps on U and on V, each with a line search.
 
     Objective: any smooth f of ``X = U V.T``. Cost per step: O(rank n_observed). Rate: not known. Reference: Chiang,
     Hsieh, Natarajan, Dhillon and Tewari, JMLR 2014.
 
     Starts from the leading triplets of the negative gradient at zero, scaled to the minimum of f along them; the
-    papers do not say where they start.
+    papers do not state their start.
 
     Parameters
     ----------
     max_iter : int or None, default=500
-        Steps at most.
+        Default limit on the number of steps.
 
     Examples
     --------
@@ -54,11 +54,20 @@ class AltMin(Solver):
     max_iter: int | None = 500
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    state_types: ClassVar[tuple[type, ...]] = (TwoFactors,)
 
-    def init(self, objective: Problem, rank: int) -> State:
-        """Factors of the scaled negative gradient."""
-        need_smooth(objective, "AltMin")
-        need_move(objective, "AltMin")
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the method with its default settings."""
+        return {"altmin": NamedSolver(cls(), "two factors, any smooth loss, alternating gradient steps")}
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """A smooth objective that can move."""
+        return (SMOOTH, MOVABLE)
+
+    def init(self, objective: Movable, rank: int) -> TwoFactors:
+        """Start from the factors of the scaled negative gradient."""
         objective.reset()
         rank = min(rank, *objective.shape)
         start = np.random.default_rng(0).standard_normal((objective.shape[1], rank))
@@ -66,49 +75,50 @@ class AltMin(Solver):
         weight = bisect(objective.along(U, V, -s))[0]
         root = np.sqrt(weight * s)
         objective.reset()
-        return State((-U * root).astype(objective.dtype), (V * root).astype(objective.dtype))
+        dtype = objective.point.dtype
+        return TwoFactors((-U * root).astype(dtype), (V * root).astype(dtype))
 
-    def accepts(self, objective: Problem, state: Any) -> bool:
-        """Whether the factors are of the objective's shape."""
-        if not isinstance(state, State) or state.U.ndim != 2:
+    def accepts(self, objective: Movable, state: object) -> bool:
+        """Return whether the factors are finite and of the objective's shape."""
+        if not isinstance(state, TwoFactors) or state.U.ndim != 2:
             return False
         sides = zip((state.U, state.V), objective.shape, strict=True)
         return all(side.shape == (size, state.U.shape[1]) and all_finite(side) for side, size in sides)
 
-    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
+    def step(self, objective: Movable, rng: Generator, state: TwoFactors) -> StepReport:
         """One line-searched gradient step on each factor."""
-        tried = 0
-        if not state.there:
+        n_evaluations, dtype = 0, objective.point.dtype
+        if not state.placed:
             objective.move(*unit_terms(state.U, state.V))
-            state.there = True
-        for side in ("U", "V"):
-            gradient = objective.gradient()
-            if side == "U":
-                slope = gradient.matmat(state.V)
-                phi = objective.along(slope, state.V, -np.ones(slope.shape[1]))
-            else:
-                slope = gradient.rmatmat(state.U)
-                phi = objective.along(state.U, slope, -np.ones(slope.shape[1]))
+            state.placed = True
+        for on_rows in (True, False):
+            gradient, minus = as_operator(objective.gradient()), -np.ones(state.U.shape[1])
+            slope = gradient.matmat(state.V) if on_rows else gradient.rmatmat(state.U)
+            phi = objective.along(slope, state.V, minus) if on_rows else objective.along(state.U, slope, minus)
             length, used = armijo(phi, objective.value(), float(np.vdot(slope, slope)))
-            tried += used
-            setattr(state, side, getattr(state, side) - np.asarray(length * slope, objective.dtype))
+            n_evaluations += used
+            change = np.asarray(length * slope, dtype)
+            if on_rows:
+                state.U = state.U - change
+            else:
+                state.V = state.V - change
             objective.move(*unit_terms(state.U, state.V))
-        return StepReport(n_products=2 * state.U.shape[1], n_evaluations=tried)
+        return StepReport(n_products=2 * state.U.shape[1], n_evaluations=n_evaluations)
 
 
 def unit_terms(U: Array, V: Array) -> tuple[Array, Array, Array]:
-    """``U V.T`` as coefficients and columns of unit length; zero columns stay zero."""
+    """Return ``U V.T`` as coefficients and columns of unit length; zero columns stay zero."""
     left, right = (np.sqrt(np.einsum("ij,ij->j", side, side, dtype=np.float64)) for side in (U, V))
     U, V = (side / np.where(norm > 0, norm, 1.0).astype(side.dtype) for side, norm in ((U, left), (V, right)))
     return left * right, U, V
 
 
 def armijo(phi: PlaneRestriction, value: float, squared: float) -> tuple[float, int]:
-    """Length of a step along the negative gradient, whose squared norm is given: Newton's, halved until f falls."""
+    """Return a step length along the negative gradient of squared norm `squared`: Newton's, halved until f falls."""
     curvature = float(phi.curve(np.array([1.0, 0.0]), np.array([0.0, 1.0]))[1])
     length = squared / curvature if curvature > 0 else 1.0
-    for tries in range(1, TRIES):
+    for tries in range(1, HALVINGS):
         if phi(np.array([1.0, length]))[0] <= value - 1e-4 * length * squared:
             return length, tries
         length *= 0.5
-    return 0.0, TRIES - 1
+    return 0.0, HALVINGS - 1

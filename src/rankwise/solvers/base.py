@@ -1,58 +1,104 @@
-"""What the loop asks of every solver."""
+"""Base class of the solvers: the steps that the loop runs, and what each solver declares about itself."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from numpy.random import Generator
 
 from .._errors import SettingError
 from ..model import LowRankModel
 from .history import StepReport
+from .validation import Need
+
+ObjectiveT = TypeVar("ObjectiveT")
+StateT = TypeVar("StateT")
 
 
-class Solver:
-    """Base of the solvers: `init` moves to the start, `step` makes one step and reports it.
+class NamedSolver(NamedTuple):
+    """A solver that ``method=`` finds by a name.
 
-    `grows`: each step adds to the rank, and the run ends at the wanted one; the others work at one rank.
-    `keeps_path`: terms stay as they are when others join, so that the model of every rank passed is kept.
-    `descends`: no step raises the value, so that the last point is the best.
-    `truncates`: terms change when others join, and a model of lower rank is the truncated one.
-    `checkpoints`: what the steps carry can be written to a checkpoint.
-    `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
+    Attributes
+    ----------
+    solver : Solver
+    summary : str
+        One line for ``rankwise methods``.
+    needs : tuple of Need
+        Requirements on the objective under this name, beside those of the solver itself.
 
     Examples
     --------
     >>> import rankwise as rw
-    >>> [name for name, (solver, _) in rw.solvers.METHODS.items() if not solver.grows]
-    ['rankwise', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
+    >>> rw.solvers.METHODS["r1mp"].summary
+    'rank-one matrix pursuit, square loss, all coefficients refitted'
+    """
+
+    solver: "Solver[Any, Any]"
+    summary: str
+    needs: tuple[Need, ...] = ()
+
+
+class Solver(Generic[ObjectiveT, StateT]):
+    """Base of the solvers: `init` moves the objective to the start, `step` makes one iteration and reports it.
+
+    Subclasses declare:
+
+    - `grows`: each step adds to the rank and the run ends at the requested rank; other solvers work at one rank.
+    - `keeps_path`: terms do not change when others are added, so the model keeps the coefficients of every rank.
+    - `truncates`: factors may be rotated into singular vectors, so that a model of lower rank is the truncated one.
+      Without `keeps_path` and `truncates`, the model has the factors as they are, and one rank.
+    - `descends`: no step raises the value, so the last point is the best one.
+    - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank.
+    - `checkpoints`: whether the state can be stored in a checkpoint; `state_types`: the dataclasses that the state
+      consists of, beside numbers, strings, arrays, lists, tuples and dicts.
+    - `needs`: requirements on the objective, checked once before any work.
+    - `methods`: named instances, found by ``method=`` and listed by ``rankwise methods``.
+
+    A solver's `repr` identifies its settings: a checkpoint can be resumed only by a solver with the same `repr`.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> [name for name, method in rw.solvers.METHODS.items() if not method.solver.grows]
+    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
     """
 
     grows: ClassVar[bool] = True
     keeps_path: ClassVar[bool] = True
-    descends: ClassVar[bool] = True
     truncates: ClassVar[bool] = False
-    max_iter: int | None = None
+    descends: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
+    state_types: ClassVar[tuple[type, ...]] = ()
+    max_iter: int | None = None
 
-    def init(self, objective: Any, rank: int) -> Any:
-        """Move to the start; return the state that the steps carry."""
-        raise NotImplementedError(f"{type(self).__name__} has no start.")
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the named instances of this class."""
+        return {}
 
-    def resume(self, objective: Any, rank: int, start: LowRankModel) -> Any:
-        """Move to where a model is, to go on from there; return the state that the steps carry."""
-        raise SettingError(f"{type(self).__name__} cannot go on from a model; fit anew (warm_start=False).")
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Requirements on the objective, in the order in which they are checked."""
+        return ()
+
+    def init(self, objective: ObjectiveT, rank: int) -> StateT:
+        """Move the objective to the start; return the state that is passed to every step."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement `init`.")
+
+    def resume(self, objective: ObjectiveT, rank: int, start: LowRankModel) -> StateT:
+        """Move the objective to a fitted model, for a warm start; return the state that is passed to every step."""
+        raise SettingError(f"{type(self).__name__} cannot be warm-started; set warm_start=False to fit from scratch.")
 
     def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
-        """Steps to take at most, from nothing or going on from a model, unless the caller says otherwise."""
+        """Return the default limit on the number of steps, from scratch or from a model."""
         return self.max_iter
 
-    def step(self, objective: Any, rng: Generator, state: Any) -> StepReport:
-        """Make one step."""
-        raise NotImplementedError(f"{type(self).__name__} makes no step.")
+    def step(self, objective: ObjectiveT, rng: Generator, state: StateT) -> StepReport:
+        """Make one iteration: change the objective's point and the state, and report what was done."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement `step`.")
 
-    def accepts(self, objective: Any, state: Any) -> bool:
-        """Whether a state from a file is one that the steps can carry on with."""
+    def accepts(self, objective: ObjectiveT, state: object) -> bool:
+        """Return whether a state restored from a checkpoint is valid for this solver and objective."""
         return True
 
-    def finish(self, state: Any) -> dict[str, Any]:
-        """What the model keeps beside its terms."""
+    def finish(self, state: StateT) -> dict[str, Any]:
+        """Return fields of the model beside its terms, labels, loss and offsets."""
         return {}

@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that is killed at any moment goes on from the last one, to the same bits."""
+"""Checkpoints: a run that is killed at any moment resumes from the last one, to the same bits."""
 
 import json
 import logging
@@ -6,8 +6,10 @@ import os
 import re
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -16,169 +18,187 @@ from filelock import FileLock, Timeout
 from .._checks import is_whole
 from .._errors import CheckpointError, SettingError
 from .._version import __version__
-from ..engines import Offsets
-from ..model.sides import Side
-from ..objectives import Ridged
-from ..objectives.journal import Added, Journal
-from ..objectives.snapshot import MultitaskSnapshot, RidgedSnapshot, Snapshot
+from ..objectives import Checkpointable, HasSides, Objective
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
 from ..storage.trees import Packer, UnknownPart, Unpacker
-from . import altmin, nonsmooth, nuclear, sweep_state
+from .base import Solver
 from .history import Record
-from .pattern_prior import PatternPrior
-from .run import Kept, Run
+from .run import Run, SavedRun
 
 log = logging.getLogger("rankwise")
 FORMAT, VERSION = "rankwise-checkpoint", 1
-CLASSES: dict[str, type[Any]] = {
-    **{kind.__name__: kind for kind in (Kept, Record, Snapshot, RidgedSnapshot, MultitaskSnapshot, Journal, Added)},
-    **{kind.__name__: kind for kind in (Offsets, Side, PatternPrior, nuclear.Iterate)},
-    **{f"{module}.State": kind for module, kind in (("altmin", altmin.State), ("nonsmooth", nonsmooth.State))},
-    **{f"{module}.State": kind for module, kind in (("nuclear", nuclear.State), ("sweeps", sweep_state.State))},
-}
 NAME, PATTERN = "step-{:08d}.checkpoint", re.compile(r"step-(\d{8,})\.checkpoint")
-APART = 30.0  # seconds between two checkpoints unless the caller says how many steps
+APART = 30.0  # seconds between two checkpoints if `every` is None
 SHARE = 20.0  # and at least so many times as long as writing one takes
-SHARED = {"loss": "loss", "engine": "engine", "across": "_across"}  # what a state has of a problem, and where it is
-SAID = {"phase": "checkpoint"}  # how the command line knows what to show
+LOGGED = {"phase": "checkpoint"}  # tells the command line which messages to show
 
 
-class Checkpoints:
-    """The checkpoints of one fit: files in a folder, the last two of them kept.
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and when a fit writes checkpoints, and whether it resumes from the last one.
 
     Parameters
     ----------
     folder : str or path
-        Made if it is not there.
+        Created if it does not exist. The last two checkpoints are kept.
     every : int, optional
-        Steps between two checkpoints. By default one is written after the first step that ends half a minute after the
-        last one, or twenty times as long after it as writing takes, so that writing takes a twentieth of the time at
-        most.
+        Steps between two checkpoints. By default about half a minute passes between them, and at least twenty times as
+        long as writing one takes.
     resume : bool, default=False
-        Whether to go on from the last checkpoint, if there is one. Without it, a folder that has checkpoints is
-        refused.
+        Whether to resume from the last checkpoint in the folder, if there is one, to the same bits as a fit that was
+        never stopped. Data and settings must be the same, except `max_iter`, `tol`, `time_limit` and `callback`. If
+        False, a folder that contains checkpoints raises an error.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = rw.solve(rw.Problem(seen, "square"), rank=2, checkpoint=folder)
+    ...     again = rw.solve(rw.Problem(seen, "square"), rank=2, checkpoint=rw.Checkpoint(folder, resume=True))
+    >>> bool((first.model.U == again.model.U).all())
+    True
     """
 
-    def __init__(self, folder: Any, every: int | None = None, resume: bool = False) -> None:
-        if not isinstance(folder, str | os.PathLike):
-            raise SettingError(f"`checkpoint` must be the path of a folder, got {folder!r}.")
-        if every is not None and not (is_whole(every) and every >= 1):
-            raise SettingError(f"Checkpoints are written every so many steps, an integer of at least 1, got {every!r}.")
-        if not isinstance(resume, bool | np.bool_):
-            raise SettingError(f"`resume` must be True or False, got {resume!r}.")
-        self.folder, self.every, self.resume = Path(folder), every, bool(resume)
-        self.fit: dict[str, Any] = {}
-        self._own: list[Path] = []  # sound ones, the newest last
-        self._last = -1  # step of the last one
-        self._written, self._took, self._failed = 0.0, 0.0, False
-        self._lock = self._opened()
+    folder: str | os.PathLike[str]
+    every: int | None = None
+    resume: bool = False
 
-    def _opened(self) -> FileLock:
-        """Make the folder and claim it for this fit."""
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not isinstance(self.folder, str | os.PathLike):
+            raise SettingError(f"`checkpoint` must be the path of a folder, or a `Checkpoint`, got {self.folder!r}.")
+        if self.every is not None and not (is_whole(self.every) and self.every >= 1):
+            raise SettingError(f"`every` must be a positive integer or None, got {self.every!r}.")
+        if not isinstance(self.resume, bool | np.bool_):
+            raise SettingError(f"`resume` must be True or False, got {self.resume!r}.")
+
+
+class CheckpointFolder:
+    """An open folder of checkpoints, locked against other fits until `close`.
+
+    Parameters
+    ----------
+    settings : Checkpoint
+    """
+
+    def __init__(self, settings: Checkpoint) -> None:
+        self.settings, self.folder = settings, Path(settings.folder)
+        self.fit: dict[str, Any] = {}
+        self._own: list[Path] = []  # sound checkpoints of this fit, the newest last
+        self._last = -1  # step of the newest
+        self._written, self._took, self._failed = 0.0, 0.0, False
+        self._lock = self._open()
+
+    def _open(self) -> FileLock:
+        """Create the folder and lock it; return the lock."""
+        lock = FileLock(self.folder / "lock", thread_local=False)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            found = self._files()
-            lock = FileLock(self.folder / "lock", thread_local=False)
             lock.acquire(timeout=0)
         except Timeout:
             raise CheckpointError(
-                f"Another fit is writing checkpoints to {self.folder}; wait for it, or give another folder."
+                f"Another fit is writing checkpoints to {self.folder}; wait until it has ended, or use another folder."
             ) from None
         except OSError as error:
             raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
-        if found and not self.resume:
+        try:
+            _refuse_earlier(self.settings)
+        except CheckpointError:
             lock.release()
-            raise CheckpointError(
-                f"{self.folder} holds checkpoints of an earlier fit, up to step {_step(found[0])}: go on with "
-                "`resume=True`, give another folder, or delete them."
-            )
+            raise
         return lock
 
+    def __enter__(self) -> "CheckpointFolder":
+        """Return the open folder."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the folder."""
+        self.close()
+
     def close(self) -> None:
-        """Let another fit have the folder."""
+        """Unlock the folder."""
         self._lock.release()
 
-    def is_of(self, objective: Any, solver: Any, **settings: Any) -> None:
-        """Say what is fitted, and how: what a checkpoint must agree with to be gone on from."""
+    def identify(self, objective: Objective, solver: Solver[Any, Any], **settings: Any) -> None:
+        """Store what identifies this fit; raise unless solver and objective support checkpoints."""
         if not solver.checkpoints:
-            raise SettingError(f"{type(solver).__name__} writes no checkpoints; leave out `checkpoint`.")
-        if not hasattr(objective, "snapshot") or not hasattr(objective, "fingerprint"):
-            raise SettingError(
-                f"{type(objective).__name__} cannot be checkpointed: it needs `fingerprint`, `snapshot` and `restore`, "
-                "as Problem has them; leave out `checkpoint`."
-            )
-        about = {"solver": re.sub(r" at 0x[0-9a-f]+", "", repr(solver)), **settings}
-        self.fit = json.loads(json.dumps(objective.fingerprint() | about))
+            raise SettingError(f"{type(solver).__name__} does not support checkpoints; set checkpoint=None.")
+        described = {"solver": re.sub(r" at 0x[0-9a-f]+", "", repr(solver)), **settings}
+        self.fit = json.loads(json.dumps(_checkpointable(objective).fingerprint() | described))
 
-    def restored(self, objective: Any, solver: Any) -> Run | None:
-        """The run as the last sound checkpoint has it, the objective moved there; None if there is no checkpoint."""
+    def restored(self, objective: Objective, solver: Solver[Any, Any]) -> Run | None:
+        """Return the run of the last sound checkpoint, with the objective moved to its point; None without one."""
         damaged: list[str] = []
-        files = self._files()
+        files = _checkpoints_in(self.folder)
         for k, path in enumerate(files):
             try:
-                run = self._read(path, objective, solver)
+                run = self._read(path, _checkpointable(objective), solver)
             except (MemoryError, PermissionError, CheckpointError):
                 raise
             except DAMAGE:
                 damaged.append(path.name)
                 continue
             if damaged:
-                log.warning("%s: %s is damaged; going back to %s", self.folder, damaged[-1], path.name, extra=SAID)
+                log.warning("%s: %s is damaged; using %s", self.folder, damaged[-1], path.name, extra=LOGGED)
             self._own, self._last, self._written = [path], len(run.history), time.monotonic()
             if not damaged:
                 self._own = [*files[k + 1 : k + 2], path]
                 self._tidy()
-            log.info("going on from step %d, %s", self._last, path, extra=SAID)
+            log.info("resuming from step %d, %s", self._last, path, extra=LOGGED)
             return run
         if damaged:
             raise CheckpointError(
                 f"No checkpoint in {self.folder} can be read ({', '.join(damaged)}); delete them to start anew."
             )
-        if self.resume:
-            log.info("no checkpoint in %s to go on from: starting anew", self.folder, extra=SAID)
+        if self.settings.resume:
+            log.info("no checkpoint in %s to resume from: starting anew", self.folder, extra=LOGGED)
         return None
 
-    def _read(self, path: Path, objective: Any, solver: Any) -> Run:
+    def _read(self, path: Path, objective: Checkpointable, solver: Solver[Any, Any]) -> Run:
         with open(path, "rb") as file:
             arrays = read_arrays(file)
-        about = json.loads(arrays.pop("about").tobytes())
-        if about["format"] != FORMAT or about["version"] > VERSION:
+        header = json.loads(arrays.pop("about").tobytes())
+        if header["format"] != FORMAT or header["version"] > VERSION:
             raise CheckpointError(
-                f"{path} is a {about['format']} of format {about['version']}; this version of rankwise goes on from "
-                f"checkpoints up to {VERSION}."
+                f"{path} is a {header['format']} of format {header['version']}; this version of rankwise reads "
+                f"checkpoints up to format {VERSION}."
             )
-        self._compare(about["fit"])
+        self._compare(header["fit"])
         try:
-            inner = _inside(objective)
-            outside = {name: partial(getattr, inner, name) for name in SHARED}
-            kept = Unpacker(CLASSES, outside, arrays).thing(about["run"])
-            if not isinstance(kept, Kept):
+            tree = Unpacker(_types(objective, solver), _references(objective), arrays).thing(header["run"])
+            if not isinstance(tree, SavedRun):
                 raise ValueError("it holds no run")
         except DAMAGE as error:
-            if about["rankwise"] == __version__:
+            if header["rankwise"] == __version__:
                 raise
             raise CheckpointError(
-                f"{path} was written by rankwise {about['rankwise']}, and {__version__} cannot go on from it; end the "
-                "fit with the version that began it, or start anew in another folder."
+                f"{path} was written by rankwise {header['rankwise']}, and {__version__} cannot resume from it; finish "
+                "the fit with the version that began it, or start anew in another folder."
             ) from error
-        if about["rankwise"] != __version__:
-            log.warning("%s was written by rankwise %s, this is %s", path, about["rankwise"], __version__, extra=SAID)
-        return Run.restored(kept, objective, solver)
+        if header["rankwise"] != __version__:
+            text = "%s was written by rankwise %s, this is %s"
+            log.warning(text, path, header["rankwise"], __version__, extra=LOGGED)
+        return Run.restored(tree, objective, solver)
 
-    def _compare(self, found: dict[str, Any]) -> None:
-        """Raise if the checkpoint is of another fit, with what differs."""
-        names = [name for name in {**self.fit, **found} if self.fit.get(name) != found.get(name)]
-        told = [name for name in names if not any(_is_checksum(fit.get(name)) for fit in (self.fit, found))]
-        differences = [f"{name} is {self.fit.get(name)!r} and was {found.get(name)!r}" for name in told]
+    def _compare(self, stored: dict[str, Any]) -> None:
+        """Raise if the checkpoint is of another fit, naming what differs."""
+        names = [name for name in {**self.fit, **stored} if self.fit.get(name) != stored.get(name)]
+        shown = [name for name in names if not any(_is_checksum(fit.get(name)) for fit in (self.fit, stored))]
+        differences = [f"{name} is {self.fit.get(name)!r} and was {stored.get(name)!r}" for name in shown]
         differences = differences or [f"{name} differ" if name.endswith("s") else f"{name} differs" for name in names]
         if differences:
             raise CheckpointError(
                 f"The checkpoints in {self.folder} are of another fit: {'; '.join(differences)}. Resume with the data "
-                "and settings of that fit, or give another folder."
+                "and settings of that fit, or use another folder."
             )
 
-    def keep(self, run: Run, seconds: tuple[float, float], ended: bool = False) -> None:
-        """Write a checkpoint if one is due, and always of the first and the last moment of a run."""
+    def write(self, run: Run, seconds: tuple[float, float], ended: bool = False) -> None:
+        """Write a checkpoint if one is due, and always before the first step and at the end of a run."""
         step = len(run.history)
         if step == self._last or not (ended or step == 0 or self._due(step)):
             return
@@ -189,8 +209,8 @@ class Checkpoints:
             if not self._own:
                 raise CheckpointError(f"Checkpoints cannot be written to {self.folder}: {_reason(error)}.") from error
             if not self._failed:
-                kept = f"{self._own[-1].name} stays, and the fit goes on"
-                log.warning("no checkpoint of step %d: %s; %s", step, _reason(error), kept, extra=SAID)
+                text = "no checkpoint of step %d: %s; the fit continues, and %s remains"
+                log.warning(text, step, _reason(error), self._own[-1].name, extra=LOGGED)
             self._failed = True
         else:
             self._last, self._failed = step, False
@@ -198,68 +218,118 @@ class Checkpoints:
         self._took = self._written - begun
 
     def _due(self, step: int) -> bool:
-        if self.every is not None:
-            return step % self.every == 0
+        if self.settings.every is not None:
+            return step % self.settings.every == 0
         return time.monotonic() - self._written >= max(APART, SHARE * self._took)
 
     def _write(self, path: Path, run: Run, seconds: tuple[float, float]) -> None:
-        inner = _inside(run.iterates.objective)
-        packer = Packer(CLASSES, {name: getattr(inner, made, None) for name, made in SHARED.items()})
+        objective, solver = _checkpointable(run.iterates.objective), run.iterates.solver
+        named = {name: thing for name, thing in _named(objective).items() if thing is not None}
+        packer = Packer(_types(objective, solver), named)
         try:
-            tree = packer.plain(run.kept(seconds))
+            tree = packer.plain(run.saved(objective, seconds))
         except UnknownPart as error:
             raise SettingError(
-                f"{type(run.iterates.solver).__name__} carries a {error} from step to step, which a checkpoint cannot "
-                "hold; use numbers, words, arrays, lists and dicts, or leave out `checkpoint`."
+                f"The state of {type(solver).__name__} contains a {error}, which a checkpoint cannot store; use "
+                "numbers, strings, arrays, lists, dicts, or dataclasses in `state_types`, or set checkpoint=None."
             ) from error
-        about = {"format": FORMAT, "version": VERSION, "rankwise": __version__, "fit": self.fit, "run": tree}
-        write_arrays(path, {**packer.arrays, "about": np.frombuffer(json.dumps(about).encode(), np.uint8)})
+        header = {"format": FORMAT, "version": VERSION, "rankwise": __version__, "fit": self.fit, "run": tree}
+        write_arrays(path, {**packer.arrays, "about": np.frombuffer(json.dumps(header).encode(), np.uint8)})
         self._own = [*self._own[-1:], path]
         self._tidy()
 
     def _tidy(self) -> None:
-        """Delete what is neither of the last two sound checkpoints: older ones, damaged ones, unfinished ones."""
+        """Delete all but the last two sound checkpoints: older, damaged and unfinished ones."""
         unfinished = self.folder.glob(f".{NAME.format(0)[:5]}*.checkpoint.*")
-        for path in {*self._files(), *unfinished} - set(self._own):
+        for path in {*_checkpoints_in(self.folder), *unfinished} - set(self._own):
             with suppress(OSError):
                 path.unlink()
 
-    def _files(self) -> list[Path]:
-        """Checkpoints in the folder, the newest first."""
-        found = (path for path in self.folder.iterdir() if PATTERN.fullmatch(path.name))
-        return sorted(found, key=_step, reverse=True)
+
+AnyCheckpoint = str | os.PathLike[str] | Checkpoint | CheckpointFolder | None
 
 
-def opened(folder: Any, every: int | None, resume: bool) -> Checkpoints | None:
-    """The checkpoints of a fit, if it is to have any."""
-    if folder is not None:
-        return Checkpoints(folder, every, resume)
-    if every is not None or resume is not False:
-        raise SettingError("`checkpoint` must name the folder of the checkpoints to write or to `resume` from.")
-    return None
+def open_folder(checkpoint: AnyCheckpoint) -> CheckpointFolder | None:
+    """Open the folder of a checkpoint setting; return one that is open already as it is, and None for None."""
+    if checkpoint is None or isinstance(checkpoint, CheckpointFolder):
+        return checkpoint
+    return CheckpointFolder(checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint))
 
 
-def check_folder(folder: Any, every: int | None, resume: bool) -> None:
-    """Raise what `opened` would raise, before any work."""
-    checkpoints = opened(folder, every, resume)
-    if checkpoints is not None:
-        checkpoints.close()
+def check_folder(checkpoint: AnyCheckpoint) -> None:
+    """Raise early what opening the folder would raise, without creating or locking it."""
+    if checkpoint is None or isinstance(checkpoint, CheckpointFolder):
+        return
+    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    folder = Path(settings.folder)
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        reason = "permission denied" if existing.is_dir() else "there is a file of that name"
+        raise CheckpointError(f"Checkpoints cannot be written to {folder}: {reason}.")
+    if existing == folder:
+        _refuse_earlier(settings)
 
 
-def _inside(objective: Any) -> Any:
-    """The objective without its ridge."""
-    while isinstance(objective, Ridged):
-        objective = objective.objective
+def _checkpoints_in(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder, the newest first."""
+    files = (path for path in folder.iterdir() if PATTERN.fullmatch(path.name))
+    return sorted(files, key=_step, reverse=True)
+
+
+def _refuse_earlier(settings: Checkpoint) -> None:
+    """Raise if the folder contains checkpoints and they are not to be resumed from."""
+    files = [] if settings.resume else _checkpoints_in(Path(settings.folder))
+    if files:
+        raise CheckpointError(
+            f"{settings.folder} contains checkpoints of an earlier fit, up to step {_step(files[0])}: continue it with "
+            "`resume=True`, use another folder, or delete them."
+        )
+
+
+def _checkpointable(objective: Objective) -> Checkpointable:
+    if not isinstance(objective, Checkpointable):
+        raise SettingError(
+            f"{type(objective).__name__} does not support checkpoints, which require `fingerprint`, `snapshot`, "
+            "`restore` and `snapshot_types` (`rankwise.objectives.Checkpointable`); set checkpoint=None."
+        )
     return objective
 
 
+def _types(objective: Checkpointable, solver: Solver[Any, Any]) -> dict[str, type]:
+    """Return the dataclasses that a checkpoint may contain, by name."""
+    types = dict.fromkeys((SavedRun, Record, *objective.snapshot_types, *solver.state_types))
+    names = [kind.__name__ for kind in types]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise SettingError(
+            f"`state_types` of {type(solver).__name__} must have names of their own, got {', '.join(sorted(twice))} "
+            "twice; rename the class."
+        )
+    return dict(zip(names, types, strict=True))
+
+
+def _named(objective: Checkpointable) -> dict[str, object]:
+    """Return the objects of an objective that a state may refer to; a checkpoint stores only their names."""
+    if not isinstance(objective, HasSides):
+        return {}
+    return {"loss": objective.loss, "rows": objective.side("rows"), "columns": objective.sides.get("columns")}
+
+
+def _references(objective: Checkpointable) -> dict[str, Any]:
+    """Return callables for the objects that a checkpoint refers to by name."""
+    if not isinstance(objective, HasSides):
+        return {}
+    sides = {axis: partial(objective.side, axis) for axis in ("rows", "columns")}
+    return {"loss": lambda: objective.loss, **sides}
+
+
 def _step(path: Path) -> int:
-    found = PATTERN.fullmatch(path.name)
-    return -1 if found is None else int(found[1])
+    match = PATTERN.fullmatch(path.name)
+    return -1 if match is None else int(match[1])
 
 
-def _is_checksum(found: Any) -> bool:
-    return isinstance(found, str) and re.fullmatch("[0-9a-f]{32}", found) is not None
+def _is_checksum(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None
 
 
 def _reason(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""What a solver did, step by step, and the clock that timed it."""
+"""Records of a run's steps, and the clock that times them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,29 @@ from numpy.typing import NDArray
 
 
 class StepReport(NamedTuple):
-    """What a solver says of one step.
+    """Report of one step of a solver to the loop.
 
-    The gradient's top singular value, norm and inner product with X, all before the step, where the solver knows
-    them; products and evaluations made; terms that joined, zero if no step lowers the value; the value that the
-    solver minimises, if it is not f alone; whether a small change of it may end the run; a word and a sentence if the
-    solver wants to stop here.
+    Attributes
+    ----------
+    sigma, norm, inner : float
+        Top singular value of the gradient before the step, None if the solver does not compute it; its Frobenius norm
+        and its inner product with X.
+    n_products, n_evaluations : int
+        Products with the gradient, and evaluations of f along a few directions.
+    inner_rank : int
+        Terms added; zero if no step lowers the value.
+    value : float or None
+        Value that the solver minimizes, if it is not f alone.
+    settled : bool
+        Whether a small change of the value may end the run.
+    stop : tuple of str or None
+        Reason and message if the solver wants to stop.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.solvers.StepReport(n_products=61).inner_rank
+    1
     """
 
     sigma: float | None = None
@@ -39,24 +56,24 @@ class Record:
     step, rank : int
         Steps taken so far and rank reached.
     value : float
-        What the solver minimises, after the step: f(X), plus the penalty of solvers that have one.
+        Minimized value after the step: f(X), plus the penalty of solvers that have one.
     sigma : float or None
-        Top singular value of the gradient before the step, as the oracle found it; None for solvers without an
-        oracle, as are the next two.
+        Top singular value of the gradient before the step, as computed by the oracle; None, like `alignment` and
+        `gap`, for solvers without an oracle.
     alignment : float or None
         The paper's gamma: sigma over the Frobenius norm of the gradient, between 1/sqrt(min(shape)) and 1,
         and clipped to that range where the norm has lost digits.
     gap : float or None
         Estimate of how far the value is above the least f(Y) over all matrices Y, of any rank, whose nuclear norm is
-        at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, less what the step
-        gained. A true bound if sigma is the exact top singular value; iterative oracles find sigma from below, which
-        makes it an estimate. It says nothing about matrices of larger nuclear norm, nor about held-out entries.
+        at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, minus the decrease of
+        the step. A bound if sigma is the exact top singular value; iterative oracles approach sigma from below, which
+        makes it an estimate. It does not bound matrices of larger nuclear norm, nor the error on held-out entries.
     wall_seconds, cpu_seconds : float
-        Time since the start, compiling and scoring left out; CPU time is summed over threads.
+        Time since the start, without compilation and scoring; CPU time is summed over threads.
     n_products, n_evaluations : int
         Products with the gradient, and evaluations of f along a few directions, in this step.
     inner_rank : int
-        Terms that joined in this step; more than one only in the nonsmooth pursuit, the paper's i_t.
+        Terms added in this step; more than one only in the nonsmooth pursuit, the paper's i_t.
     score : float or None
         Score on the held-out entries, if any.
 
@@ -103,15 +120,15 @@ class History(Sequence[Record]):
         self._records = list(records)
 
     def append(self, record: Record) -> None:
-        """Add the newest step."""
+        """Add the record of the newest step."""
         self._records.append(record)
 
     def column(self, name: str) -> NDArray[Any]:
-        """One field of all records, as an array."""
+        """Return one field of all records, shape (n_steps,)."""
         return np.array([getattr(record, name) for record in self])
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Columns by name, ready for a data frame."""
+        """Return all fields as columns by name, for a data frame."""
         return {field.name: [getattr(record, field.name) for record in self] for field in fields(Record)}
 
     @overload
@@ -119,34 +136,34 @@ class History(Sequence[Record]):
     @overload
     def __getitem__(self, index: slice) -> "History": ...
     def __getitem__(self, index: int | slice) -> "Record | History":
-        """One record, or a shorter history."""
+        """Return one record, or a history of some steps."""
         if isinstance(index, slice):
             return History(self.initial_value, self._records[index])
         return self._records[index]
 
     def __len__(self) -> int:
-        """Number of steps."""
+        """Return the number of steps."""
         return len(self._records)
 
     def __repr__(self) -> str:
-        """From where to where."""
+        """Return the number of steps, and the first and the last value."""
         last = f", value {self.initial_value:.6g} -> {self[-1].value:.6g}" if len(self) else ""
         return f"History({len(self)} steps{last})"
 
 
 class Clock:
-    """Wall and CPU seconds since its making, pauses left out; after those that an earlier process took, if any."""
+    """Wall and CPU seconds since its creation, without pauses, plus those of an earlier process."""
 
     def __init__(self, wall: float = 0.0, cpu: float = 0.0) -> None:
         self._wall, self._cpu = time.perf_counter() - wall, time.process_time() - cpu
 
     def read(self) -> tuple[float, float]:
-        """Wall and CPU seconds so far."""
+        """Return wall and CPU seconds so far."""
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time spent inside does not count."""
+        """Return a context whose duration does not count."""
         wall, cpu = self.read()
         try:
             yield

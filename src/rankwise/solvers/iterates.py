@@ -1,88 +1,114 @@
-"""The points a solver passed, made into a model."""
+"""The points of a run, and the model made of them."""
 
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks import all_finite
 from ..model import LowRankModel, Seen
-from ..objectives import Objective
+from ..objectives import Entrywise, Movable, Objective
+from .base import Solver
 
-NEGLIGIBLE = 1e-4  # share of the largest singular value below which a component has faded out
+Array = NDArray[Any]
+NEGLIGIBLE = 1e-4  # singular values below this fraction of the largest are left out of a truncated model
 
 
 class Iterates:
-    """Remembers what the model needs of the points passed."""
+    """Coefficients and values of the points passed so far, and the factors of the last one.
 
-    def __init__(self, objective: Objective, solver: Any, thetas: list[Any], values: list[float]) -> None:
+    Parameters
+    ----------
+    objective : Objective
+    solver : Solver
+    thetas : list of ndarray
+        Coefficients of every point, the first at the start of the run.
+    values : list of float
+        Value of every point.
+    """
+
+    def __init__(
+        self, objective: Objective, solver: Solver[Any, Any], thetas: list[Array], values: list[float]
+    ) -> None:
         self.objective, self.solver, self.thetas, self.values = objective, solver, thetas, values
-        self._take_place()
+        self._store_place()
 
     @classmethod
-    def begun(cls, objective: Objective, solver: Any, start: LowRankModel | None = None) -> "Iterates":
-        """Nothing passed yet, but the path of the model that the run goes on from."""
-        found = cls(objective, solver, [np.zeros(0)], [objective.value()])
+    def begun(cls, objective: Objective, solver: Solver[Any, Any], start: LowRankModel | None = None) -> "Iterates":
+        """Return the iterates before the first step, with the path of the model that a warm start begins from."""
+        iterates = cls(objective, solver, [np.zeros(0)], [objective.value()])
         if start is not None and solver.keeps_path:
-            found._remember(start)
-        return found
+            iterates._store_path(start)
+        return iterates
 
     def is_sound(self) -> bool:
-        """Whether what comes from a file is a path to where the objective is."""
+        """Return whether coefficients restored from a checkpoint form a path to the current point."""
         lengths = [theta.size for theta in self.thetas if theta.ndim == 1 and all_finite(theta)]
         rank = self.objective.point.rank if self.solver.keeps_path or len(lengths) > 1 else 0
-        grown = not self.solver.keeps_path or lengths == sorted(lengths)
-        return len(lengths) == len(self.thetas) == len(self.values) and lengths[-1:] == [rank] and grown
+        ascending = not self.solver.keeps_path or lengths == sorted(lengths)
+        return len(lengths) == len(self.thetas) == len(self.values) and lengths[-1:] == [rank] and ascending
 
-    def _remember(self, start: LowRankModel) -> None:
-        """The path of a model that this run goes on from; of its values, those at its rank and at its end."""
+    def _store_path(self, start: LowRankModel) -> None:
+        """Prepend the path of a model; of its values, only those at its rank and at its end are known."""
         self.thetas += [start.path[k, : k + 1] for k in range(start.longest)]
         self.values = [np.inf] * start.longest + self.values
-        if start.rank < start.longest:
-            objective: Any = self.objective
-            objective.move(np.pad(start.theta, (0, start.longest - start.rank)), start.U, start.V)
-            self.values[start.rank] = objective.value()
-            objective.move(start.path[-1], start.U, start.V)
+        if start.rank < start.longest and isinstance(self.objective, Movable):
+            self.objective.move(np.pad(start.theta, (0, start.longest - start.rank)), start.U, start.V)
+            self.values[start.rank] = self.objective.value()
+            self.objective.move(start.path[-1], start.U, start.V)
 
-    def keep(self, value: float) -> None:
-        """Remember the current point."""
+    def append(self, value: float) -> None:
+        """Store the current point."""
         self.thetas.append(self.objective.point.theta.copy())
         self.values.append(value)
-        self._take_place()
+        self._store_place()
 
-    def _take_place(self) -> None:
-        """Where the objective is; solvers that keep no path may move away from it for good."""
-        point = self.objective.point
-        self.offsets = getattr(self.objective, "offsets", None)
+    def _store_place(self) -> None:
+        """Store offsets and factors, which a step that diverges may overwrite."""
+        self.offsets = self.objective.offsets if isinstance(self.objective, Entrywise) else None
         if not self.solver.keeps_path:
-            self.last: tuple[Any, Any, Any] = (self.thetas[-1], point.U.copy(), point.V.copy())
+            point = self.objective.point
+            self.last: tuple[Array, Array, Array] = (self.thetas[-1], point.U.copy(), point.V.copy())
 
     def model(self, extras: dict[str, Any]) -> LowRankModel:
-        """The model with the coefficients of every rank, or of the last point if the solver keeps no path."""
-        observations, loss = (getattr(self.objective, name, None) for name in ("observations", "loss"))
-        about: dict[str, Any] = {
-            "row_labels": None if observations is None else observations.row_labels,
-            "col_labels": None if observations is None else observations.col_labels,
-            "link": "identity" if loss is None else loss.link,
-            "offsets": self.offsets,
-            "loss": loss,
-            "seen": Seen.of(observations),
-            **extras,
-        }
-        if "scale" not in about:
-            about["scale"] = _scale(self.objective)
+        """Return the model, with the coefficients of every rank if the solver keeps a path or allows truncation."""
+        fields = {**self._description(), **extras}
+        if "scale" not in fields:
+            fields["scale"] = self._scale()
         if self.solver.keeps_path:
-            return self._with_path(about)
+            return self._with_path(fields)
         theta, U, V = self.last
         if self.solver.truncates:
             theta, U, V = truncatable(theta, U, V)
-            return LowRankModel(np.tril(np.tile(theta, (theta.size, 1))), U, V, **about)
+            return LowRankModel(np.tril(np.tile(theta, (theta.size, 1))), U, V, **fields)
         path = np.zeros((theta.size, theta.size))
         path[-1:] = theta
-        return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **about)
+        return LowRankModel(path, U, V, only_by=type(self.solver).__name__, **fields)
 
-    def _with_path(self, about: dict[str, Any]) -> LowRankModel:
-        """Between two steps' ranks, the path has the later step's leading terms."""
+    def _description(self) -> dict[str, Any]:
+        """Return labels, loss, offsets and pattern of the model."""
+        if not isinstance(self.objective, Entrywise):
+            return {}
+        observations, loss = self.objective.observations, self.objective.loss
+        return {
+            "row_labels": observations.row_labels,
+            "col_labels": observations.col_labels,
+            "link": loss.link,
+            "offsets": self.offsets,
+            "loss": loss,
+            "seen": Seen.of(observations),
+        }
+
+    def _scale(self) -> float:
+        """Return the scale of the loss that makes the mean loss likeliest: one over the noise variance for squares."""
+        if not isinstance(self.objective, Entrywise):
+            return 1.0
+        mean = self.objective.fit_value() / self.objective.observations.total_weight
+        return float(self.objective.loss.best_scale(max(mean, 1e-30))) if np.isfinite(mean) else 1.0
+
+    def _with_path(self, fields: dict[str, Any]) -> LowRankModel:
+        """Return the model of a path; ranks between those of two steps have the later step's leading terms."""
         longest = self.thetas[-1].size
         path = np.zeros((longest, longest))
         for before, theta in pairwise(self.thetas):
@@ -91,21 +117,16 @@ class Iterates:
         best = longest if self.solver.descends else self.thetas[int(np.argmin(self.values))].size
         point = self.objective.point
         U, V = (np.ascontiguousarray(side[:, :longest]) for side in (point.U, point.V))
-        return LowRankModel(path, U, V, chosen=None if best == longest else best, **about)
+        return LowRankModel(path, U, V, chosen=None if best == longest else best, **fields)
 
 
-def _scale(objective: Objective) -> float:
-    """One over the noise that is left, by the mean loss, if there is such a thing."""
-    inner: Any = getattr(objective, "objective", objective)  # without its ridge, if it has one
-    loss, observations = getattr(inner, "loss", None), getattr(inner, "observations", None)
-    mean = inner.value() / observations.total_weight if loss is not None and observations is not None else np.nan
-    return float(loss.best_scale(max(mean, 1e-30))) if loss is not None and np.isfinite(mean) else 1.0
+def truncatable(theta: Array, U: Array, V: Array) -> tuple[Array, Array, Array]:
+    """Return singular values and vectors of ``U diag(theta) V.T``, without negligible ones.
 
-
-def truncatable(theta: Any, U: Any, V: Any) -> tuple[Any, Any, Any]:
-    """Singular values and vectors of ``U diag(theta) V.T``, negligible ones left out; O((n_rows + n_cols) rank**2)."""
+    Costs O((n_rows + n_cols) rank**2).
+    """
     (left, A), (right, B) = (np.linalg.qr(side.astype(np.float64)) for side in (U * theta, V))
     inner, values, outer = np.linalg.svd(A @ B.T, full_matrices=False)
-    kept = values > NEGLIGIBLE * max(values[:1].sum(), 1e-300)
-    sides = left @ inner[:, kept], right @ outer[kept].T
-    return values[kept], *(np.ascontiguousarray(side, U.dtype) for side in sides)
+    large = values > NEGLIGIBLE * max(values[:1].sum(), 1e-300)
+    new_U, new_V = (np.ascontiguousarray(side, U.dtype) for side in (left @ inner[:, large], right @ outer[large].T))
+    return values[large], new_U, new_V

@@ -1,30 +1,39 @@
 """Greedy low-rank learning for nonsmooth objectives: Algorithm 3 of the paper."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .. import spectral
-from .._checks import is_number, is_whole
+from .._checks import is_number
 from .._errors import SettingError
 from ..model import LowRankModel
-from ..objectives import Objective
+from ..objectives import Entrywise, Gradient, Objective
 from ..spectral import LowRank, SparsePlusLowRank
-from .base import Solver
+from .base import NamedSolver, Solver
 from .history import StepReport
 from .resume import resume_path
 from .steps import bisect
-from .validation import need_positive, need_share
+from .validation import need_count, need_positive, need_share
 
 Array = NDArray[Any]
-STEPS = ("best", "paper")
+STEP_RULES = ("best", "paper")
 
 
 class Captured(NamedTuple):
-    """The part h of the subgradient that its leading singular triplets hold, negated, and ``||g - h||_F**2``."""
+    """The sum h of the leading singular triplets of a subgradient g, negated.
+
+    Attributes
+    ----------
+    theta, U, V : ndarray of shapes (i,), (n_rows, i), (n_cols, i)
+        ``-h = U diag(theta) V.T``.
+    residual : float
+        ``||g - h||_F**2``.
+    n_products : int
+    """
 
     theta: Array
     U: Array
@@ -34,46 +43,45 @@ class Captured(NamedTuple):
 
 
 @dataclass
-class State:
-    """What Algorithm 3 carries from step to step."""
+class NonsmoothState:
+    """State of Algorithm 3 between two steps: the wanted rank, steps made, and the last residual."""
 
     rank: int
     step: int = 0
     residual: float | None = None
 
 
-class NonsmoothPursuit(Solver):
-    """Add the leading singular triplets of a subgradient, as many as its decrease asks for, and step along them.
+class NonsmoothPursuit(Solver[Objective, NonsmoothState]):
+    """Add leading singular triplets of a subgradient until its residual has fallen, and step along them.
 
     Objective: any convex f. Cost per step: O(i n_observed + i**2 (n_rows + n_cols)) for i inner triplets. Rate:
     O(1/sqrt(T)), O(log(T)/T) if f is strongly convex (Theorems 4 and 5, with ``step="paper"``). Reference: Yao and
     Kwok, IJCAI 2016.
 
     Theorem 5 as printed is wrong in three places: the sign of its 2 b1 b3 term, an inverted 1/eta, and a sum of
-    1/sqrt(t) that is at most 2 sqrt(T). Mended, it bounds the best iterate's distance to the minimum by
+    1/sqrt(t) that is at most 2 sqrt(T). Corrected, it bounds the best iterate's distance to the minimum by
     (b3**2 / (2 c2) + c2 b1**2) / sqrt(T) + 2 b1 b3 / ((1 - sqrt(nu)) T); both theorems are tested at every T. They
-    bound the best iterate, so the best is what the model gives; the last is on its path.
+    bound the best iterate, which the model predicts with; later iterates are on its path.
 
-    Where the paper is silent: at the first step ``||g_0 - h_0||`` is taken as ``||g_1||``, what nothing captured
-    leaves; the inner rank, which line 8 lets grow without end on long runs, is capped by `max_inner_rank` and by what
-    is left of the rank.
+    The paper does not define ``||g_0 - h_0||`` in the first step; ``||g_1||`` is used, the residual of no triplet. Line
+    8 lets the inner rank grow without bound on long runs; it is limited by `max_inner_rank` and by the remaining rank.
 
     Parameters
     ----------
     step : {"best", "paper"}, default="best"
-        "best" goes to the minimum of f along the captured part (a weighted median for piecewise-linear losses) times
-        `shrinkage`; "paper" takes Eq. 10, ``step_scale / t`` if f is strongly convex and ``step_scale / sqrt(t)`` if
-        not.
+        "best" is `shrinkage` times the step to the minimum of f along the captured part (a weighted median for
+        piecewise linear losses); "paper" is Eq. 10, ``step_scale / t`` if f is strongly convex and otherwise
+        ``step_scale / sqrt(t)``.
     step_scale : float, optional
         The paper's c1 or c2, for ``step="paper"``. By default ``2 / strong_convexity`` (Theorem 4 needs more than
         ``1 / strong_convexity``) or 0.05 as printed, which hardly moves on real ratings.
     shrinkage : float, default=0.7
-        Share of the best step that is taken. Shorter steps overfit later: 0.7 helps where entries are few (MovieLens
+        Fraction of the best step that is taken. Shorter steps overfit later: 0.7 helps where entries are few (MovieLens
         100K, Epinions), 1 where they are many (MovieLens 1M); see benchmarks/bench_nonsmooth.py.
     keep_ratio : float, default=0.99
         The paper's nu: ``||g_t - h_t||**2`` must fall by this factor from step to step.
     max_inner_rank : int or None, default=2
-        Most triplets in one step; the paper finds 1 or 2 in practice. None: as many as line 8 asks for.
+        Largest number of triplets in one step; the paper observes 1 or 2 in practice. None leaves it to line 8.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
 
     Examples
@@ -85,7 +93,14 @@ class NonsmoothPursuit(Solver):
     3
     """
 
-    descends = False
+    descends: ClassVar[bool] = False
+    state_types: ClassVar[tuple[type, ...]] = (NonsmoothState,)
+
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the pursuit with its default settings."""
+        summary = "greedy low-rank learning, any convex loss, best step along several pairs"
+        return {"glrl-nonsmooth": NamedSolver(cls(), summary)}
 
     def __init__(
         self,
@@ -95,43 +110,42 @@ class NonsmoothPursuit(Solver):
         shrinkage: float = 0.7,
         keep_ratio: float = 0.99,
         max_inner_rank: int | None = 2,
-        oracle: Any = "power",
+        oracle: str | spectral.Oracle = "power",
     ) -> None:
         self.step_rule, self.step_scale, self.shrinkage = step, step_scale, shrinkage
         self.keep_ratio, self.max_inner_rank, self.oracle = keep_ratio, max_inner_rank, oracle
-        if step not in STEPS:
+        if step not in STEP_RULES:
             raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
         if not is_number(keep_ratio) or not 0 < keep_ratio < 1:
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
         need_share(shrinkage)
         need_positive("step_scale", step_scale, optional=True)
-        if max_inner_rank is not None and not (is_whole(max_inner_rank) and max_inner_rank >= 1):
-            raise SettingError(f"`max_inner_rank` must be None or an integer of at least 1, got {max_inner_rank!r}.")
+        need_count("max_inner_rank", max_inner_rank, optional=True)
         self._oracle = spectral.get(oracle)
 
     def __repr__(self) -> str:
-        """The settings."""
+        """Return the settings."""
         return (
             f"NonsmoothPursuit({self.step_rule!r}, step_scale={self.step_scale}, shrinkage={self.shrinkage}, "
             f"keep_ratio={self.keep_ratio}, max_inner_rank={self.max_inner_rank}, oracle={self.oracle!r})"
         )
 
-    def init(self, objective: Objective, rank: int) -> State:
+    def init(self, objective: Objective, rank: int) -> NonsmoothState:
         """Line 1: X = 0."""
         objective.reset()
-        return State(rank)
+        return NonsmoothState(rank)
 
-    def resume(self, objective: Objective, rank: int, start: LowRankModel) -> State:
-        """The end of the path so far; every term counts as a step made."""
+    def resume(self, objective: Objective, rank: int, start: LowRankModel) -> NonsmoothState:
+        """Move to the longest model of the path; every term counts as a step made."""
         resume_path(objective, rank, start, type(self).__name__)
-        return State(rank, step=start.longest)
+        return NonsmoothState(rank, step=start.longest)
 
-    def accepts(self, objective: Objective, state: Any) -> bool:
-        """Whether the counts are counts and the residual is a square."""
-        return isinstance(state, State) and state.step >= 0 and (state.residual is None or state.residual >= 0)
+    def accepts(self, objective: Objective, state: object) -> bool:
+        """Return whether the step count and the residual are not negative."""
+        return isinstance(state, NonsmoothState) and state.step >= 0 and (state.residual is None or state.residual >= 0)
 
-    def step(self, objective: Objective, rng: Generator, state: State) -> StepReport:
-        """Lines 3 to 12: one more step along the captured part of a subgradient."""
+    def step(self, objective: Objective, rng: Generator, state: NonsmoothState) -> StepReport:
+        """Lines 3 to 12 of Algorithm 3: one more step along the captured part of a subgradient."""
         state.step += 1
         subgradient = objective.gradient()
         captured = self._capture(subgradient, rng, state, state.rank - objective.point.rank)
@@ -143,8 +157,8 @@ class NonsmoothPursuit(Solver):
         joined = captured.theta.size if eta > 0 else 0
         return StepReport(sigma, subgradient.norm, subgradient.inner, captured.n_products, n_evaluations, joined)
 
-    def _capture(self, subgradient: Any, rng: Generator, state: State, room: int) -> Captured:
-        """Lines 5 to 11: deflate until the residual has fallen. Each triplet lowers it by exactly sigma**2."""
+    def _capture(self, subgradient: Gradient, rng: Generator, state: NonsmoothState, room: int) -> Captured:
+        """Lines 5 to 11: add triplets until the residual has fallen; each lowers it by exactly sigma**2."""
         shape, residual, n_products = subgradient.shape, subgradient.norm**2, 0
         enough = self.keep_ratio * (residual if state.residual is None else state.residual)
         s, U, V = np.zeros(0), np.zeros((shape[0], 0)), np.zeros((shape[1], 0))
@@ -161,7 +175,7 @@ class NonsmoothPursuit(Solver):
         return Captured(-s, U, V, residual, n_products)
 
     def _step_size(self, objective: Objective, captured: Captured, t: int) -> tuple[float, int]:
-        """Line 3, or the best step; and the evaluations it took."""
+        """Return the step size of line 3, or of the best step, and the number of evaluations of f."""
         if captured.theta.size == 0:
             return 0.0, 0
         if self.step_rule == "paper":
@@ -170,7 +184,11 @@ class NonsmoothPursuit(Solver):
             return (self.step_scale or 0.05) / t**0.5, 0
         phi = objective.along(captured.U, captured.V, captured.theta)
         if objective.piecewise_linear:
-            passes = getattr(objective, "passes", 0)
-            return self.shrinkage * phi.best_weight(), getattr(objective, "passes", 0) - passes
+            before = _passes(objective)
+            return self.shrinkage * phi.best_weight(), _passes(objective) - before
         eta, n_evaluations = bisect(phi)
         return self.shrinkage * eta, n_evaluations
+
+
+def _passes(objective: Objective) -> int:
+    return objective.passes if isinstance(objective, Entrywise) else 0

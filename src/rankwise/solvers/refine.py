@@ -1,37 +1,41 @@
-"""Line 5 of Algorithm 2: what happens to the coefficients when a term joins."""
+"""Line 5 of Algorithm 2: which coefficients are refitted when a term is added."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import is_whole
 from .._errors import SettingError
 from ..objectives import Objective
 from .steps import minimise, solve_quadratic
-from .validation import need_share, need_smooth
+from .validation import SMOOTH, Need, need_count, need_share
 
 Array = NDArray[Any]
 
 
+@runtime_checkable
 class Refinement(Protocol):
-    """A way to join the term ``weight * outer(u, v)`` to X."""
+    """Adds the term ``weight * outer(u, v)`` to X and refits coefficients."""
 
-    def check(self, objective: Objective) -> None:
-        """Raise if the objective lacks what this refinement needs."""
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Requirements on the objective."""
         ...
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
-        """Join the term; return the number of evaluations of f along directions."""
+        """Add the term; return the number of evaluations of f along directions."""
         ...
 
 
 @dataclass(frozen=True)
 class NoRefinement:
-    """Keep every coefficient as it was set: the paper's "GLRL w/o coef upd".
+    """Refit no coefficient: the paper's "GLRL w/o coef upd".
 
-    This and the others take the share `shrinkage` of their step, as in boosting; the paper takes all of it.
+    Parameters
+    ----------
+    shrinkage : float, default=1
+        Fraction of each step that is taken, as in boosting; 1 as in the paper.
 
     Examples
     --------
@@ -40,27 +44,31 @@ class NoRefinement:
     NoRefinement(shrinkage=0.5)
     """
 
+    needs: ClassVar[tuple[Need, ...]] = ()
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
         need_share(self.shrinkage)
 
-    def check(self, objective: Objective) -> None:
-        """Any convex objective will do."""
-
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
-        """``X = X + weight u v.T``."""
+        """Set ``X = X + weight u v.T``."""
         objective.add(1.0, self.shrinkage * weight, u, v)
         return 0
 
 
 @dataclass(frozen=True)
 class Economic:
-    """Refit two numbers, Eq. 7: a factor for all that was there, and the new term's weight (EGLRL).
+    """Refit two numbers, Eq. 7: a common factor of all earlier terms, and the new term's weight (EGLRL).
 
-    Exact under the square loss (economic R1MP); otherwise at most `max_iter` L-BFGS iterations, started from Line 4's
-    point so that Proposition 1 holds. Costs O(n_observed) per evaluation, whatever the rank.
+    Exact under the square loss (economic R1MP); otherwise at most `max_iter` L-BFGS iterations, started from line 4's
+    point so that Proposition 1 holds. Costs O(n_observed) per evaluation, at any rank.
+
+    Parameters
+    ----------
+    max_iter : int, default=5
+    shrinkage : float, default=1
+        Fraction of each step that is taken, as in boosting; 1 as in the paper.
 
     Examples
     --------
@@ -69,20 +77,17 @@ class Economic:
     Economic(max_iter=10, shrinkage=1.0)
     """
 
+    needs: ClassVar[tuple[Need, ...]] = (SMOOTH,)
     max_iter: int = 5
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        need_iterations(self.max_iter, "Economic")
+        need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 
-    def check(self, objective: Objective) -> None:
-        """Needs a smooth objective."""
-        need_smooth(objective, 'refine="economic"')
-
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
-        """``X = shrink X + weight u v.T`` with both numbers refitted."""
+        """Set ``X = shrink X + weight u v.T`` with both numbers refitted."""
         phi, start = objective.along(u, v), np.array([1.0, weight])
         if objective.quadratic:
             (shrink, weight), n_evaluations = solve_quadratic(phi, start)
@@ -90,7 +95,7 @@ class Economic:
             scale = np.array([1.0 if objective.point.rank else 0.0, abs(weight)])
             (shrink, weight), n_evaluations = minimise(phi, start, scale, self.max_iter)
         share = self.shrinkage
-        objective.add(1.0 - share + share * shrink, share * weight, u, v)  # a share of 1 changes no bit
+        objective.add(1.0 - share + share * shrink, share * weight, u, v)  # exact for a share of 1
         return n_evaluations
 
 
@@ -99,8 +104,15 @@ class Coefficients:
     """Refit the coefficients of all terms, Eq. 6 (GLRL).
 
     Exact under the square loss, where it is R1MP; otherwise at most `max_iter` L-BFGS iterations, started from
-    Line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation. The paper needs "fewer than
-    five" iterations; one comes closest to its held-out accuracy, and more overfit (benchmarks/bench_lbfgs.py).
+    line 4's point so that Proposition 1 holds. Costs O(rank n_observed) per evaluation.
+
+    Parameters
+    ----------
+    max_iter : int, default=1
+        The paper uses "fewer than five" iterations; one comes closest to its held-out accuracy, and more overfit
+        (benchmarks/bench_lbfgs.py).
+    shrinkage : float, default=1
+        Fraction of each step that is taken, as in boosting; 1 as in the paper.
 
     Examples
     --------
@@ -109,20 +121,17 @@ class Coefficients:
     Coefficients(max_iter=5, shrinkage=1.0)
     """
 
+    needs: ClassVar[tuple[Need, ...]] = (SMOOTH,)
     max_iter: int = 1
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        need_iterations(self.max_iter, "Coefficients")
+        need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 
-    def check(self, objective: Objective) -> None:
-        """Needs a smooth objective."""
-        need_smooth(objective, 'refine="coefficients"')
-
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
-        """``X = X + weight u v.T``, then all of theta refitted."""
+        """Set ``X = X + weight u v.T``, then refit all of theta."""
         before = np.append(objective.point.theta, 0.0)
         objective.add(1.0, weight, u, v)
         phi, start = objective.along_terms(), objective.point.theta.copy()
@@ -134,25 +143,25 @@ class Coefficients:
         return n_evaluations
 
 
-def need_iterations(max_iter: Any, name: str) -> None:
-    """Raise unless `max_iter` is a whole number of at least one."""
-    if not is_whole(max_iter) or max_iter < 1:
-        raise SettingError(f"{name} needs max_iter to be an integer of at least 1, got {max_iter!r}.")
+REFINEMENTS: dict[str, type[NoRefinement | Economic | Coefficients]] = {
+    "none": NoRefinement,
+    "economic": Economic,
+    "coefficients": Coefficients,
+}
 
 
-BY_NAME: dict[str, type[Any]] = {"none": NoRefinement, "economic": Economic, "coefficients": Coefficients}
-
-
-def get(refine: Any, shrinkage: float = 1.0) -> Refinement:
-    """Return a refinement itself, or the one of that name that takes the share `shrinkage` of its steps."""
+def get(refine: str | Refinement, shrinkage: float = 1.0) -> Refinement:
+    """Return a refinement itself, or the one of that name with this `shrinkage`."""
+    names = ", ".join(REFINEMENTS)
     if isinstance(refine, str):
-        if refine not in BY_NAME:
-            raise SettingError(f"Unknown refinement {refine!r}: use one of {', '.join(BY_NAME)}.")
-        named: Refinement = BY_NAME[refine](shrinkage=shrinkage)
-        return named
-    if not callable(refine) or not hasattr(refine, "check"):
-        raise SettingError(f"`refine` must be one of {', '.join(BY_NAME)} or a refinement object, got {refine!r}.")
+        if refine not in REFINEMENTS:
+            raise SettingError(f"`refine` must be one of {names}, or a refinement object, got {refine!r}.")
+        return REFINEMENTS[refine](shrinkage=shrinkage)
+    if not isinstance(refine, Refinement):
+        raise SettingError(f"`refine` must be one of {names}, or a refinement object, got {refine!r}.")
     if shrinkage != 1:
-        raise SettingError(f"`shrinkage` is for named refinements; give {shrinkage!r} to the refinement itself.")
-    given: Refinement = refine
-    return given
+        raise SettingError(
+            f"`shrinkage` applies to a refinement given by name, got {shrinkage!r} beside {refine!r}; give it to the "
+            "refinement object."
+        )
+    return refine

@@ -9,17 +9,17 @@ from .._errors import SettingError
 from ..engines import Engine
 from ..model import LearnedSide, LowRankModel
 from ..model.sides import Side
-from ..objectives import Objective, Problem
-from .validation import need_move
+from ..objectives import Entrywise, Movable, Objective, Problem
+from .validation import MOVABLE, check_needs
 
 Array = NDArray[Any]
 
 
-def check_start(objective: Any, start: Any) -> None:
+def check_start(objective: Objective, start: Any) -> None:
     """Raise unless `start` is a model whose predictions mean the same as the objective's."""
     if not isinstance(start, LowRankModel):
         raise SettingError(f"`start` must be a model to go on from, got {type(start).__name__}.")
-    loss = getattr(objective, "loss", None)
+    loss = objective.loss if isinstance(objective, Entrywise) else None
     if loss is not None and loss.link != start.link:
         raise SettingError(
             f"The model predicts on the {start.link} scale and {loss!r} on the {loss.link} scale; fit anew without "
@@ -61,8 +61,9 @@ def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: En
 
 def resume_path(objective: Objective, rank: int, start: LowRankModel, method: str) -> None:
     """Move to the longest model of the path, from which more terms are to follow."""
-    need_move(objective, f"Going on with {method}")
-    seen: Any = getattr(getattr(objective, "objective", objective), "observations", None)
+    check_needs(objective, (MOVABLE,), f"A warm start of {method}")
+    assert isinstance(objective, Movable)
+    seen = objective.observations if isinstance(objective, Entrywise) else None
     labels = () if seen is None else ((seen.row_labels, start.row_labels), (seen.col_labels, start.col_labels))
     moved = any(new is not None and old is not None and not np.array_equal(new, old) for new, old in labels)
     if objective.shape != start.shape or moved:
@@ -78,4 +79,4 @@ def resume_path(objective: Objective, rank: int, start: LowRankModel, method: st
             "for lower ones, ask for predictions with `rank=`."
         )
     objective.reset()
-    objective.move(start.path[-1], start.U, start.V)  # type: ignore[attr-defined]
+    objective.move(start.path[-1], start.U, start.V)

@@ -1,4 +1,4 @@
-"""A run of a solver, where it is between two steps: begun, gone on with, and as what a checkpoint holds of it."""
+"""State of a solver run between two iterations, and its conversion to and from checkpoints."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 
 from .._errors import DataError
 from ..model import LowRankModel
-from ..objectives import Objective
+from ..objectives import Checkpointable, Objective
+from .base import Solver
 from .history import History, Record, StepReport
 from .iterates import Iterates
 from .stopping import Status, Stopping
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A run as plain parts, all that its next steps and its model depend on; see `Run` for their meaning."""
+class SavedRun:
+    """A `Run` as plain parts, as a checkpoint stores it."""
 
     place: Any  # snapshot of the objective
     state: Any
@@ -33,22 +34,22 @@ class Kept:
 
 @dataclass
 class Run:
-    """What the loop carries from step to step.
+    """A run between two iterations.
 
     Attributes
     ----------
     state : object
-        What the solver's steps carry.
+        State of the solver.
     history : History
     iterates : Iterates
     first : int
-        Draws made by the model that this run goes on from.
+        Number of random streams used by the model of a warm start.
     previous, before : float
-        Value after the last step, and before it; infinite if a small change must not end the run.
+        Value after and before the last step; `before` is infinite if a small change must not end the run.
     stop : tuple of str or None
-        Why the solver itself wants to stop here.
+        Reason and message if the solver has asked to stop.
     seconds : tuple of float
-        Wall and CPU seconds taken by an earlier process.
+        Wall and CPU seconds of earlier processes.
     """
 
     state: Any
@@ -61,41 +62,49 @@ class Run:
     seconds: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def begun(cls, objective: Objective, solver: Any, rank: int, start: LowRankModel | None) -> "Run":
-        """Before the first step, from zero or from a model."""
-        first = 0 if start is None else start.longest  # as many draws a pursuit has made
+    def begun(cls, objective: Objective, solver: Solver[Any, Any], rank: int, start: LowRankModel | None) -> "Run":
+        """Return the run before its first step, from zero or from a model."""
+        first = 0 if start is None else start.longest  # a pursuit has made one draw per term
         state = solver.init(objective, rank) if start is None else solver.resume(objective, rank, start)
         value = objective.value()
         return cls(state, History(value), Iterates.begun(objective, solver, start), first, value)
 
     @classmethod
-    def restored(cls, kept: Kept, objective: Any, solver: Any) -> "Run":
-        """Where a checkpoint was written; raises `DataError` if its parts do not fit together."""
-        objective.restore(kept.place)
-        iterates = Iterates(objective, solver, kept.thetas, kept.values)
-        counted = [record.step for record in kept.records] == list(range(1, len(kept.records) + 1))
-        if not (counted and iterates.is_sound() and kept.first >= 0 and solver.accepts(objective, kept.state)):
-            raise DataError("The parts of the checkpoint do not fit together.")
-        history = History(kept.initial_value, kept.records)
-        return cls(kept.state, history, iterates, kept.first, kept.previous, kept.before, kept.stop, kept.seconds)
+    def restored(cls, saved: SavedRun, objective: Checkpointable, solver: Solver[Any, Any]) -> "Run":
+        """Return the run of a checkpoint; raise `DataError` if its parts are inconsistent."""
+        objective.restore(saved.place)
+        iterates = Iterates(objective, solver, saved.thetas, saved.values)
+        counted = [record.step for record in saved.records] == list(range(1, len(saved.records) + 1))
+        if not (counted and iterates.is_sound() and saved.first >= 0 and solver.accepts(objective, saved.state)):
+            raise DataError("The parts of the checkpoint are inconsistent.")
+        history = History(saved.initial_value, saved.records)
+        values = saved.previous, saved.before
+        return cls(saved.state, history, iterates, saved.first, *values, saved.stop, saved.seconds)
 
-    def kept(self, seconds: tuple[float, float]) -> Kept:
-        """What a checkpoint holds."""
-        place: Any = self.iterates.objective
-        passed = self.iterates.thetas, self.iterates.values
-        told = self.history.initial_value, list(self.history)
-        return Kept(
-            place.snapshot(), self.state, *passed, *told, self.first, self.previous, self.before, self.stop, seconds
+    def saved(self, objective: Checkpointable, seconds: tuple[float, float]) -> SavedRun:
+        """Return the parts that a checkpoint stores."""
+        return SavedRun(
+            place=objective.snapshot(),
+            state=self.state,
+            thetas=self.iterates.thetas,
+            values=self.iterates.values,
+            initial_value=self.history.initial_value,
+            records=list(self.history),
+            first=self.first,
+            previous=self.previous,
+            before=self.before,
+            stop=self.stop,
+            seconds=seconds,
         )
 
-    def take(self, record: Record, report: StepReport) -> None:
-        """A step was made."""
+    def append(self, record: Record, report: StepReport) -> None:
+        """Store the outcome of a step."""
         self.history.append(record)
         self.before = self.previous if report.settled else np.inf
         self.previous, self.stop = record.value, report.stop
 
     def ended(self, stopping: Stopping) -> Status | None:
-        """Why it ends after the last step, if it does."""
+        """Return why the run ends after the last step; None if it does not."""
         if len(self.history) == 0:
             return None
         return stopping.reached(self.history[-1], self.before) or (Status(*self.stop) if self.stop else None)

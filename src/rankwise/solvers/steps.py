@@ -1,4 +1,4 @@
-"""How far to go along a new rank-one term, and small minimisations over a few coefficients."""
+"""Step length along a new rank-one term, and minimization over a few coefficients."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ from ..objectives import Objective, Restriction
 Array = NDArray[Any]
 Valued = Callable[[Array], tuple[float, Array]]
 TRIES = 60
-MOST = 80  # evaluations to find where f is finite
+MAX_EVALUATIONS = 80  # to find where f is finite
 
 
 def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tuple[float, int]:
-    """Weight of the new term in line 4 of Algorithm 2, and the evaluations it took.
+    """Return the weight of the new term in line 4 of Algorithm 2, and the number of evaluations of f.
 
-    It is ``-sigma / L``, the longest step Proposition 1 allows; where L is unknown, the smallest L found by
-    backtracking for which the proposition's descent holds along this term. Zero if no step lowers f.
+    The weight is ``-sigma / L``, the longest step that Proposition 1 allows. If L is unknown, it is the smallest L,
+    found by backtracking, for which the proposition's descent holds along this term. Zero if no step lowers f.
     """
     if objective.lipschitz is not None:
         return -sigma / objective.lipschitz, 0
@@ -27,7 +27,7 @@ def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tupl
 
 
 def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
-    """Find L by halving or doubling so that ``f(X - sigma / L D) <= f(X) - sigma**2 / (2 L)``."""
+    """Return ``w = -sigma / L`` with ``f(X + w D) <= f(X) - sigma**2 / (2 L)``, L found by halving or doubling."""
     here = np.array([1.0, 0.0])
     value, _ = phi(here)
     curvature = phi.curve(here, np.array([0.0, 1.0]))[1]
@@ -46,10 +46,10 @@ def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
 
 
 def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
-    """Minimiser of a quadratic restriction, by Newton's step and a second one that mends its rounding."""
+    """Return the minimizer of a quadratic restriction, by a Newton step and a second one that corrects rounding."""
     hessian = phi.hessian()
     root = np.sqrt(np.diag(hessian))
-    unit = np.divide(1.0, root, out=np.ones_like(root), where=root > 0)  # else large targets hide the new term
+    unit = np.divide(1.0, root, out=np.ones_like(root), where=root > 0)  # otherwise large targets hide the new term
     best, (least, gradient) = start, phi(start)
     for _ in range(2):
         c = best - unit * np.linalg.lstsq(hessian * unit * unit[:, None], unit * gradient, rcond=None)[0]
@@ -61,9 +61,9 @@ def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
 
 
 def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Array, int]:
-    """Lower a restriction by at most `max_iter` L-BFGS iterations from `start`.
+    """Minimize a restriction by at most `max_iter` L-BFGS iterations from `start`.
 
-    Never returns a point that is worse than `start`, nor one where f is not finite.
+    The result is never worse than `start`, and f is finite there.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
     """
     best, (least, gradient) = start, phi(start)
     unit = float(np.abs(gradient) @ scale) or 1.0
-    first = least / unit, scale * gradient / unit  # what L-BFGS asks for first
+    first = least / unit, scale * gradient / unit  # at `start`, where L-BFGS evaluates first
     n_evaluations = 1
 
     def scaled(y: Array) -> tuple[float, Array]:
@@ -102,7 +102,10 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
 
 
 def bisect(phi: Restriction) -> tuple[float, int]:
-    """Minimiser over weight >= 0 of a convex restriction at shrink = 1: where its slope is zero, to 1e-9 of itself."""
+    """Minimize a convex restriction over weight >= 0 at shrink = 1, to a relative accuracy of 1e-9.
+
+    Returns the weight and the number of evaluations.
+    """
 
     def slope(weight: float) -> float:
         return float(phi(np.array([1.0, weight]))[1][1])
@@ -112,15 +115,15 @@ def bisect(phi: Restriction) -> tuple[float, int]:
         return 0.0, 1
 
     def rise(weight: float) -> float:
-        return slope(weight) - 1e-9 * first  # a slope by differences is never exactly zero
+        return slope(weight) - 1e-9 * first  # slopes by differences are never exactly zero
 
     lo, hi, at_hi, n_evaluations = 0.0, 1.0, rise(1.0), 2
     while at_hi < 0 and hi < 1e30:
         lo, hi, at_hi, n_evaluations = hi, 4 * hi, rise(4 * hi), n_evaluations + 1
-    while not np.isfinite(at_hi) and n_evaluations < MOST:  # f may be infinite there
+    while not np.isfinite(at_hi) and n_evaluations < MAX_EVALUATIONS:  # f may be infinite there
         middle = 0.5 * (lo + hi)
-        found, n_evaluations = rise(middle), n_evaluations + 1
-        lo, hi, at_hi = (middle, hi, at_hi) if found < 0 else (lo, middle, found)
+        at_middle, n_evaluations = rise(middle), n_evaluations + 1
+        lo, hi, at_hi = (middle, hi, at_hi) if at_middle < 0 else (lo, middle, at_middle)
     if not 0 <= at_hi < np.inf:
         return lo, n_evaluations
     weight, result = brentq(rise, lo, hi, xtol=1e-300, rtol=1e-9, full_output=True, disp=False)

@@ -1,4 +1,4 @@
-"""When a run ends, and in which words."""
+"""Stopping criteria, and the status of a run that has ended."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .history import Record
 
 @dataclass(frozen=True)
 class Status:
-    """Why a run ended: a word for programs, a sentence for people.
+    """Why a run ended: a reason for programs, a message for people.
 
     Examples
     --------
@@ -24,13 +24,16 @@ class Status:
     message: str
 
     def __str__(self) -> str:
-        """The sentence."""
+        """Return the message."""
         return self.message
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: at a rank, after some steps, at a small change of the value, in time, or when a callback says."""
+    """Stopping criteria: rank, number of steps, relative change of the value, time, and a callback.
+
+    `at_rank` tells whether reaching `rank` ends the run.
+    """
 
     rank: int
     max_iter: int | None = None
@@ -40,20 +43,20 @@ class Stopping:
     at_rank: bool = True
 
     def check(self) -> None:
-        """Raise on values that cannot be used."""
+        """Raise if a criterion is invalid."""
         if not is_whole(self.rank) or self.rank < 1:
             raise SettingError(f"`rank` must be a positive integer, got {self.rank!r}.")
         if self.max_iter is not None and not (is_whole(self.max_iter) and self.max_iter >= 1):
-            raise SettingError(f"`max_iter` must be an integer of at least 1, got {self.max_iter!r}.")
+            raise SettingError(f"`max_iter` must be a positive integer or None, got {self.max_iter!r}.")
         if not _at_least(self.tol, 0):
-            raise SettingError(f"`tol` must be zero or more, got {self.tol!r}.")
+            raise SettingError(f"`tol` must be a number of at least zero, got {self.tol!r}.")
         if self.time_limit is not None and not (_at_least(self.time_limit, 0) and self.time_limit > 0):
             raise SettingError(f"`time_limit` must be a positive number of seconds, got {self.time_limit!r}.")
         if self.callback is not None and not callable(self.callback):
             raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
 
     def reached(self, record: Record, previous: float) -> Status | None:
-        """Status if it is time to stop after this record, the value before it being `previous`."""
+        """Return the status if the run ends after `record`, where `previous` is the value before it; otherwise None."""
         if self.callback is not None and self.callback(record):
             return Status("callback", f"The callback stopped the run at rank {record.rank}.")
         if self.at_rank and record.rank >= self.rank:
@@ -67,5 +70,5 @@ class Stopping:
         return None
 
 
-def _at_least(given: Any, least: float) -> bool:
-    return is_number(given) and bool(given >= least)
+def _at_least(value: Any, least: float) -> bool:
+    return is_number(value) and bool(value >= least)

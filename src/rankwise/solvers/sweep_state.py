@@ -41,7 +41,7 @@ class State:
         """Whether the sides are of the problem's shape, and what is learned beside them is finite and positive."""
         rank, given = self.rows.rank, (self.scale, self.bend, self.weight)
         numbers = np.array([self.constant, self.blur, self.spread, *given])
-        sizes = zip((self.rows, self.cols), (problem.engine, problem.across), problem.shape, strict=True)
+        sizes = zip((self.rows, self.cols), (problem.side("rows"), problem.side("columns")), problem.shape, strict=True)
         patterns = zip(self.patterns, self.sides, strict=True) if self.patterns else ()
         return (
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)

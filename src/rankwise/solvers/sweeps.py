@@ -15,13 +15,13 @@ from ..model import Learned, LearnedSide, LowRankModel, Offsets
 from ..model.sides import Improved, Side
 from ..objectives import Problem
 from ..spectral import block_svd
-from .base import Solver
+from .base import NamedSolver, Solver
 from .history import StepReport
 from .intercept import best_level, place_level
 from .pattern_prior import PatternPrior
 from .resume import laid_out, resumed_side, side_places
 from .sweep_state import State
-from .validation import need_entries, need_not_negative, need_positive
+from .validation import NO_OFFSETS, SIDES, Need, need_not_negative, need_positive
 
 Array = NDArray[Any]
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
@@ -35,7 +35,7 @@ OFFSET_RIDGE = 2.0  # of the offsets before it is learned, in entries: a row's o
 
 
 @dataclass(frozen=True)
-class Sweeps(Solver):
+class Sweeps(Solver[Problem, State]):
     """What the two refinements share: the start, and the order of things."""
 
     offsets: str = "both"
@@ -45,6 +45,12 @@ class Sweeps(Solver):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
+    state_types: ClassVar[tuple[type, ...]] = (State, Side, PatternPrior)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Observed entries without a ridge and without fixed offsets."""
+        return (SIDES, NO_OFFSETS)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -55,12 +61,12 @@ class Sweeps(Solver):
 
     def init(self, objective: Problem, rank: int) -> State:
         """Fit the offsets; no factors yet."""
-        problem = need_entries(objective, type(self).__name__)
+        problem = objective
         problem.reset()
         if self.offsets != "none":  # zeros to begin with, so that one compiled version of the passes is enough
             place_level(problem, 0.0)
         constant = 0.0 if self.offsets == "none" else best_level(problem)
-        engines, sizes = (problem.engine, problem.across), problem.shape
+        engines, sizes = (problem.side("rows"), problem.side("columns")), problem.shape
         parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
         rows, cols = (Side.empty(*part, problem.dtype) for part in parts)
         state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss)
@@ -73,9 +79,9 @@ class Sweeps(Solver):
 
     def resume(self, objective: Problem, rank: int, start: LowRankModel) -> State:
         """Both sides where the model left them, new rows and columns included; the columns solved for once."""
-        problem, learned = need_entries(objective, type(self).__name__), self._resumable(start, rank)
+        problem, learned = objective, self._resumable(start, rank)
         problem.reset()
-        wanted = (problem.engine, problem.across), side_places(problem, start)
+        wanted = (problem.side("rows"), problem.side("columns")), side_places(problem, start)
         rows, cols = (
             resumed_side(side, place, learned.uncertain, engine, problem.dtype)
             for side, engine, place in zip((learned.rows, learned.cols), *wanted, strict=True)
@@ -93,10 +99,11 @@ class Sweeps(Solver):
         state.place(problem)
         return state
 
-    def accepts(self, objective: Problem, state: Any) -> bool:
+    def accepts(self, objective: Problem, state: object) -> bool:
         """Whether the state is one of these sweeps on this problem."""
-        sound = isinstance(state, State) and state.loss is objective.loss and state.is_sound(objective)
-        return sound and (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
+        if not isinstance(state, State) or state.loss is not objective.loss or not state.is_sound(objective):
+            return False
+        return (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
 
     def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
         """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
@@ -212,6 +219,12 @@ class FactorSweeps(Sweeps):
         for name in ("ridge", "offset_ridge", "count_power", "blur"):
             need_not_negative(name, getattr(self, name))
 
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the sweeps with their default settings."""
+        summary = "factors and offsets, any loss, sweeps with a given ridge from a greedy start"
+        return {"factors": NamedSolver(cls(), summary)}
+
     def finish(self, state: State) -> dict[str, Any]:
         """Both sides."""
         return {"learned": self._learned(state, self.count_power), "scale": state.scale}
@@ -305,6 +318,12 @@ class BayesSweeps(Sweeps):
         need_not_negative("least_effect", self.least_effect)
         if not isinstance(self.pattern_prior, bool | np.bool_):
             raise SettingError(f"`pattern_prior` must be True or False, got {self.pattern_prior!r}.")
+
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the sweeps with their default settings."""
+        summary = "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"
+        return {"bayes": NamedSolver(cls(), summary)}
 
     def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
         """The same without the components that have faded, if they are to be left out."""

@@ -1,79 +1,157 @@
-"""What a solver needs of the objective and of its settings, refused by name before any work."""
+"""Requirements of solvers on objectives and settings, checked before any work; errors name what is missing."""
 
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._checks import is_number
-from .._errors import LossError, SettingError
-from ..objectives import Problem
+from .._checks import is_number, is_whole
+from .._errors import LossError, RankwiseError, SettingError
+from ..objectives import Entrywise, HasSides, Movable, Objective
 from ..observations import Observations
 
 
-def need_l1(objective: Any, method: str) -> Problem:
-    """The objective itself, if it is the l1 loss on observed entries and nothing else."""
-    if isinstance(objective, Problem) and objective.loss.name == "l1":
-        if objective.given_offsets is not None:
-            raise SettingError(f"{method} knows no offsets; subtract them from the targets, or use another method.")
-        return objective
-    loss = getattr(objective, "loss", objective)
-    raise LossError(f'{method} needs the l1 loss without a ridge, got {loss!r}; use loss="l1" or another method.')
+@dataclass(frozen=True)
+class Need:
+    """A requirement on an objective.
+
+    Parameters
+    ----------
+    name : str
+        What is required, for the error: "a smooth objective".
+    holds : callable Objective -> bool
+    remedy : str
+        What to do if it does not hold.
+    error : type of exception, default=SettingError
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> [need.name for need in rw.solvers.AltMin().needs][0]
+    'a smooth objective'
+    """
+
+    name: str
+    holds: Callable[[Objective], bool]
+    remedy: str
+    error: type[RankwiseError] = SettingError
 
 
-def need_entries(objective: Any, method: str) -> Problem:
-    """The objective itself, if it is a loss on observed entries and nothing else."""
-    if isinstance(objective, Problem) and objective.given_offsets is not None:
-        raise SettingError(f"{method} finds offsets of its own; make the `Problem` without any.")
-    if isinstance(objective, Problem):
-        return objective
-    raise SettingError(
-        f"{method} solves for the factors of observed entries and has a ridge of its own, so it needs a `Problem`, "
-        f"got {type(objective).__name__}."
-    )
+def _is_l1(objective: Objective) -> bool:
+    return isinstance(objective, HasSides) and objective.loss.name == "l1"
 
 
-def need_smooth(objective: Any, method: str) -> None:
-    """Raise unless the objective is smooth."""
-    if not objective.smooth:
-        loss = getattr(objective, "loss", objective)
-        raise LossError(
-            f'{method} needs a smooth loss and {loss!r} is not declared smooth: use method="glrl-nonsmooth", '
-            'or refine="none".'
-        )
+def _has_no_offsets(objective: Objective) -> bool:
+    return not (isinstance(objective, HasSides) and objective.fixed_offsets is not None)
 
 
-def need_move(objective: Any, method: str) -> None:
-    """Raise unless the objective, inside a ridge if any, can move to any low-rank matrix."""
-    inner = getattr(objective, "objective", objective)
-    if not hasattr(inner, "move"):
+def _is_in_memory(objective: Objective) -> bool:
+    return isinstance(objective, Entrywise) and isinstance(objective.observations, Observations)
+
+
+ANOTHER = 'use method="glrl-nonsmooth"'
+SMOOTH = Need("a smooth objective", lambda f: f.smooth, f'{ANOTHER} or "glrl-none"', LossError)
+QUADRATIC = Need("the square loss", lambda f: f.quadratic, 'use method="glrl" or "eglrl"', LossError)
+LIPSCHITZ = Need(
+    "a known Lipschitz constant of the gradient",
+    lambda f: f.lipschitz is not None,
+    'use method="altmin" or "glrl"',
+    LossError,
+)
+L1 = Need("the l1 loss without a ridge", _is_l1, 'use loss="l1", or another method', LossError)
+MOVABLE = Need(
+    "an objective that can move to any low-rank matrix (`rankwise.objectives.Movable`)",
+    lambda f: isinstance(f, Movable),
+    'use method="glrl" or "eglrl"',
+)
+SIDES = Need(
+    "a sum of losses over observed entries without a ridge (`rankwise.objectives.HasSides`)",
+    lambda f: isinstance(f, HasSides),
+    "use a `Problem`",
+)
+NO_OFFSETS = Need(
+    "an objective without fixed offsets",
+    _has_no_offsets,
+    "remove `offsets` from the `Problem`, or subtract them from the targets",
+)
+IN_MEMORY = Need("the entries in memory", _is_in_memory, ANOTHER)
+
+
+def check_needs(objective: object, needs: Iterable[Need], who: str) -> None:
+    """Raise unless `objective` is an `Objective` and meets the needs of the solver called `who`."""
+    if not isinstance(objective, Objective):
         raise SettingError(
-            f"{method} needs an objective that can move to any low-rank matrix, as Problem can, and "
-            f'{type(inner).__name__} cannot: use method="glrl" or "eglrl".'
+            "`objective` must be an objective such as `Problem(observations, loss)`, with the members of "
+            f"`rankwise.objectives.Objective`, got {type(objective).__name__}."
         )
+    for need in needs:
+        if not need.holds(objective):
+            raise need.error(f"{who} requires {need.name}, got {_description(objective)}: {need.remedy}.")
 
 
-def need_positive(name: str, given: Any, optional: bool = False) -> None:
-    """Raise unless `given` is a positive, finite number, or None where that will do."""
-    if not (optional and given is None) and not (is_number(given) and 0 < given < np.inf):
-        raise SettingError(f"`{name}` must be a positive number, got {given!r}.")
+def _description(objective: Objective) -> str:
+    name = type(objective).__name__
+    if not isinstance(objective, Entrywise):
+        return name
+    entries = "" if _is_in_memory(objective) else f" and entries in a {type(objective.observations).__name__}"
+    return f"{name} with loss {objective.loss!r}{entries}"
 
 
-def need_not_negative(name: str, given: Any) -> None:
-    """Raise unless `given` is a finite number of at least zero."""
-    if not (is_number(given) and 0 <= given < np.inf):
-        raise SettingError(f"`{name}` must be a number of at least zero, got {given!r}.")
+def need_positive(name: str, value: object, optional: bool = False) -> None:
+    """Raise unless `value` is a positive finite number, or None if `optional`."""
+    if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):  # type: ignore[operator]
+        raise SettingError(f"`{name}` must be a positive number, got {value!r}.")
 
 
-def need_share(shrinkage: Any) -> None:
+def need_not_negative(name: str, value: object) -> None:
+    """Raise unless `value` is a finite number of at least zero."""
+    if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
+        raise SettingError(f"`{name}` must be a number of at least zero, got {value!r}.")
+
+
+def need_count(name: str, value: object, optional: bool = False) -> None:
+    """Raise unless `value` is a positive integer, or None if `optional`."""
+    if not (optional and value is None) and not (is_whole(value) and value >= 1):  # type: ignore[operator]
+        raise SettingError(f"`{name}` must be {'None or ' if optional else ''}a positive integer, got {value!r}.")
+
+
+def need_share(shrinkage: object) -> None:
     """Raise unless `shrinkage` is above zero and at most one."""
-    if not is_number(shrinkage) or not 0 < shrinkage <= 1:
+    if not is_number(shrinkage) or not 0 < shrinkage <= 1:  # type: ignore[operator]
         raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
 
 
 def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
-    """The entries themselves, if they are in memory."""
+    """Return the entries, or raise if they are on disk or on a cluster."""
     if not isinstance(entries, Observations):
         raise SettingError(
-            f"{what} needs the entries in memory, and these are in a {type(entries).__name__}: {instead}."
+            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
         )
     return entries
+
+
+def need_memory(n_bytes: float, method: str, why: str, instead: str, limit: int | None = None) -> None:
+    """Raise if `n_bytes` are more than `limit`, or than the memory that is available."""
+    available = available_bytes() if limit is None else limit
+    if available is not None and n_bytes > available:
+        raise SettingError(
+            f"{method} requires about {n_bytes / 1e9:.1f} GB ({why}), and {available / 1e9:.1f} GB are available: "
+            f"{instead}."
+        )
+
+
+def available_bytes() -> int | None:
+    """Return the memory that is available now, or None if the system does not report it."""
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,4 +1,4 @@
-"""l1 factorisation by the Wiberg method: V is a function of U, and linear programs move U."""
+"""l1 factorization by the Wiberg method: V is a function of U, and linear programs update U."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,22 +14,20 @@ from ..objectives import Problem
 from ..observations import Observations
 from ..spectral import block_svd
 from .altmin import unit_terms
-from .base import Solver
+from .base import NamedSolver, Solver
 from .history import StepReport
-from .memory import refuse_if_too_large
-from .validation import need_in_memory, need_l1, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
 
 Array = NDArray[Any]
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
-INSTEAD = 'use method="glrl-nonsmooth"'
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
-EXACT = 1e-12  # share of the targets below which residuals are rounding errors: HiGHS may never end on those
-LONGEST = 3600.0  # a linear program that would take longer than this is refused, unless it has a time limit
+EXACT = 1e-12  # relative residual that counts as rounding error, on which HiGHS may not terminate
+MAX_SECONDS = 3600.0  # longest estimated time of a linear program without a time limit
 
 
 @dataclass
-class State:
-    """The factors, the entries they fit, and the trust region."""
+class WibergState:
+    """The factors, the entries they fit, and the radius of the trust region."""
 
     rows: Array
     cols: Array
@@ -41,13 +39,13 @@ class State:
     radius: float
 
     def residual(self) -> Array:
-        """Targets less predictions."""
+        """Return targets minus predictions, shape (n_observed,)."""
         return np.asarray(self.targets - np.einsum("kr,kr->k", self.U[self.rows], self.V[self.cols]))
 
 
 @dataclass(frozen=True)
-class Wiberg(Solver):
-    """Linearise the residuals as a function of U alone, V being optimal for it, and solve a linear program.
+class Wiberg(Solver[Problem, WibergState]):
+    """Linearize the residuals as a function of U alone, with V optimal for it, and solve a linear program.
 
     Objective: ``sum over observed |U V.T - O|``. Cost per step: a linear program in n_rows rank + n_observed
     variables, and one in n_cols rank + n_observed. Rate: not known; the value never rises. Reference: Eriksson and
@@ -58,12 +56,12 @@ class Wiberg(Solver):
     radius : float, default=1
         First trust region: the largest change of an entry of U, relative to U's largest entry.
     program_seconds : float, optional
-        Time limit of one linear program; the best point so far is kept when it runs out. Without it, programs that
-        would take more than an hour are refused.
+        Time limit of one linear program, after which the best point so far is returned. Without it, programs that
+        are estimated to take more than an hour raise an error.
     memory_limit : int, optional
-        Bytes that may be used; by default what the system has available.
+        Bytes that may be used; by default the memory that is available.
     max_iter : int, default=100
-        Steps to take at most unless `solve` is told otherwise.
+        Default limit on the number of steps.
 
     Examples
     --------
@@ -82,65 +80,76 @@ class Wiberg(Solver):
     keeps_path: ClassVar[bool] = False
     checkpoints: ClassVar[bool] = False  # they would hold every observed value
 
+    @classmethod
+    def methods(cls) -> dict[str, NamedSolver]:
+        """Return the method with its default settings."""
+        return {"wiberg": NamedSolver(cls(), "two factors, l1 loss, linear programs")}
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The l1 loss on entries in memory."""
+        return (L1, NO_OFFSETS, IN_MEMORY)
+
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name in ("radius", "program_seconds", "memory_limit"):
-            need_positive(name, getattr(self, name), optional=name != "radius")
+        need_positive("radius", self.radius)
+        need_positive("program_seconds", self.program_seconds, optional=True)
+        need_positive("memory_limit", self.memory_limit, optional=True)
 
-    def init(self, objective: Problem, rank: int) -> State:
-        """U from the leading singular vectors of the observed matrix, V optimal for it."""
-        observations = need_in_memory(need_l1(objective, "Wiberg").observations, "Wiberg", INSTEAD)
+    def init(self, objective: Problem, rank: int) -> WibergState:
+        """Set U to the leading singular vectors of the observed matrix, and V to the optimum for it."""
+        observations = objective.observations
         rank = min(rank, *observations.shape)
-        self._refuse_if_hopeless(observations, rank)
+        self._check_size(observations, rank)
         objective.reset()
         rows, cols, targets = observations.rows, observations.cols, observations.targets.astype(float)
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
         filled = sp.csr_array((targets, (rows, cols)), shape=observations.shape)
         start = np.random.default_rng(0).standard_normal((observations.shape[1], rank))
         U, s, V, _ = block_svd(filled, start, 10)
-        state = State(rows, cols, targets, weights, U, V * s, np.inf, self.radius * float(np.abs(U).max()))
+        state = WibergState(rows, cols, targets, weights, U, V * s, np.inf, self.radius * float(np.abs(U).max()))
         state.value = float(weights @ np.abs(state.residual()))
         self._improve(state, U)
         return state
 
-    def _refuse_if_hopeless(self, observations: Observations, rank: int) -> None:
-        """Raise if the linear programs would not fit into memory, or would not end within the hour."""
+    def _check_size(self, observations: Observations, rank: int) -> None:
+        """Raise if the linear programs would not fit into memory, or would take more than an hour."""
         nonzeros = observations.n_observed * (rank**2.0 + rank)
         seconds = SECONDS_PER_NONZERO * nonzeros * observations.shape[0] * rank
         size = f"linear programs with {nonzeros:.2g} nonzeros, about {seconds:.2g} s each"
-        instead = f"{INSTEAD} or fewer entries"
-        refuse_if_too_large(BYTES_PER_NONZERO * nonzeros, "Wiberg", size, instead, self.memory_limit)
-        if seconds > LONGEST and self.program_seconds is None:
+        instead = f"{ANOTHER} or fewer entries"
+        need_memory(BYTES_PER_NONZERO * nonzeros, "Wiberg", size, instead, self.memory_limit)
+        if seconds > MAX_SECONDS and self.program_seconds is None:
             raise SettingError(f"Wiberg would need {size}: {instead}, or limit them with `program_seconds`.")
 
-    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
-        """One linear program for U, one for V; the trust region follows how well the first foresaw the second."""
+    def step(self, objective: Problem, rng: Generator, state: WibergState) -> StepReport:
+        """Solve a linear program for U and one for V; adapt the trust region to the accuracy of the first."""
         before = state.value
         stop = self._move(state)
         objective.move(*unit_terms(state.U, state.V))
         return StepReport(value=state.value, settled=state.value < before, stop=stop)
 
-    def _move(self, state: State) -> tuple[str, str] | None:
-        """Move the factors if that lowers the value; a reason to stop, if there is one."""
+    def _move(self, state: WibergState) -> tuple[str, str] | None:
+        """Update the factors if that lowers the value; return a reason and a message if the run is to stop."""
         if state.value <= EXACT * float(state.weights @ np.abs(state.targets)):
             return "converged", "The fit is exact."
-        unsolved = ("time", "A linear program was not solved in its time; the model is the best so far.")
+        unsolved = ("time", "A linear program reached `program_seconds`; the model is the best so far.")
         jacobian, before = wiberg_jacobian(state), state.value
-        change, foreseen = l1_program(jacobian, state.residual(), state.weights, state.radius, self.program_seconds)
+        change, predicted = l1_program(jacobian, state.residual(), state.weights, state.radius, self.program_seconds)
         if change is None:
             return unsolved
         value = self._improve(state, _as_large(state.U + change.reshape(state.U.shape), state.U))
         if value is None:
             return unsolved
-        gained = (before - value) / max(before - foreseen, 1e-300)
+        gained = (before - value) / max(before - predicted, 1e-300)
         state.radius *= 2.0 if gained > 0.75 else (1.0 if gained > 0.25 else 0.25)
-        hopeless = state.radius < 1e-9 or before - foreseen <= 1e-12 * before
-        if value >= before and hopeless:
+        stationary = state.radius < 1e-9 or before - predicted <= 1e-12 * before
+        if value >= before and stationary:
             return "converged", "No linear program finds a better point; the value is stationary."
         return None
 
-    def _improve(self, state: State, U: Array) -> float | None:
-        """Go to `U` and the best V for it, if that lowers the value, which is returned; None if time ran out."""
+    def _improve(self, state: WibergState, U: Array) -> float | None:
+        """Set `U` and the best V for it if that lowers the value; return the value, None at the time limit."""
         data = state.rows, state.cols, state.targets, state.weights
         V, value = best_columns(U, *data, state.V.shape[0], self.program_seconds)
         if V is not None and value < state.value:
@@ -151,23 +160,23 @@ class Wiberg(Solver):
 def best_columns(
     U: Array, rows: Array, cols: Array, targets: Array, weights: Array, n_cols: int, seconds: float | None = None
 ) -> tuple[Array | None, float]:
-    """V that minimises the weighted l1 residual for a given U, and that minimum: one linear program."""
+    """Return V that minimizes the weighted l1 residual for fixed U, None at the time limit, and that minimum."""
     rank, n = U.shape[1], targets.size
     where = np.repeat(np.arange(n), rank), (cols[:, None] * rank + np.arange(rank)).ravel()
     design = sp.csr_array((U[rows].ravel(), where), shape=(n, n_cols * rank))
-    found, value = l1_program(design, targets, weights, None, seconds)
-    return (None if found is None else found.reshape(n_cols, rank)), value
+    V, value = l1_program(design, targets, weights, None, seconds)
+    return (None if V is None else V.reshape(n_cols, rank)), value
 
 
 def l1_program(
     design: Any, targets: Array, weights: Array, radius: float | None, seconds: float | None
 ) -> tuple[Array | None, float]:
-    """Minimise ``sum weights |targets - design x|`` with every x within `radius`; the point and the minimum.
+    """Minimize ``sum weights |targets - design x|`` over ``|x| <= radius``; return x and the minimum.
 
-    HiGHS is given the dual, which has one row per unknown and not two per entry, and took a thirtieth of the time:
-    maximise ``targets.y - radius sum(a + b)`` with ``design.T y = a - b``, ``|y| <= weights``, and a, b from zero up;
-    x are its multipliers. HiGHS' tolerances are absolute, so targets and design are scaled to one. None if time ran
-    out.
+    HiGHS solves the dual, which has one row per unknown instead of two per entry, in a thirtieth of the time: maximize
+    ``targets.y - radius sum(a + b)`` subject to ``design.T y = a - b``, ``|y| <= weights`` and ``a, b >= 0``; x are its
+    multipliers. The tolerances of HiGHS are absolute, so targets and design are scaled to one. x is None if the time
+    limit is reached.
     """
     k = design.shape[1]
     height, width = (float(np.abs(part).max()) or 1.0 for part in (targets, design))
@@ -178,18 +187,18 @@ def l1_program(
         cost = np.concatenate((cost, np.full(2 * k, radius * width / height)))
         limits = np.concatenate((limits, np.tile((0.0, np.inf), (2 * k, 1))))
     options = {} if seconds is None else {"time_limit": seconds}
-    for method in ("highs-ipm", "highs-ds"):  # the second is slower, and solves the few that the first cannot
-        done = linprog(cost, A_eq=constraints, b_eq=np.zeros(k), bounds=limits, method=method, options=options)
-        if done.status == 0:
-            x = -height / width * done.eqlin.marginals
+    for method in ("highs-ipm", "highs-ds"):  # the second is slower and solves the few programs that the first cannot
+        program = linprog(cost, A_eq=constraints, b_eq=np.zeros(k), bounds=limits, method=method, options=options)
+        if program.status == 0:
+            x = -height / width * program.eqlin.marginals
             return x, float(weights @ np.abs(targets - design @ x))
-        if done.status == 1:  # out of time
+        if program.status == 1:  # out of time
             break
     return None, np.inf
 
 
-def wiberg_jacobian(state: State) -> Any:
-    """Derivative of the predictions with respect to U, V following so as to stay optimal.
+def wiberg_jacobian(state: WibergState) -> Any:
+    """Return the derivative of the predictions with respect to U, with V remaining optimal.
 
     At the optimum of column j as many residuals are zero as V has entries; with B those rows, ``v = U_B^-1 o_B`` and
     so ``dv = -U_B^-1 dU_B v``: the prediction at (i, j) changes by ``du_i v_j - u_i U_B^-1 dU_B v_j``.
@@ -205,8 +214,8 @@ def wiberg_jacobian(state: State) -> Any:
         if entries.size == 0:
             continue
         basis = state.rows[_basis(U[state.rows[entries]], residual[entries], entries, rank)]
-        pull = U[state.rows[entries]] @ np.linalg.pinv(U[basis])  # (entries, basis)
-        values = -pull[:, :, None] * V[j]
+        coordinates = U[state.rows[entries]] @ np.linalg.pinv(U[basis])  # (entries, basis)
+        values = -coordinates[:, :, None] * V[j]
         columns = np.broadcast_to(basis[:, None] * rank + np.arange(rank), values.shape)
         parts.append((np.repeat(entries, basis.size * rank), columns.ravel(), values.ravel()))
     row, col, value = (np.concatenate(piece) for piece in zip(*parts, strict=True))
@@ -214,13 +223,13 @@ def wiberg_jacobian(state: State) -> Any:
 
 
 def _as_large(U: Array, old: Array) -> Array:
-    """`U` with each column's largest entry as it was, so that the trust region keeps its sense; V makes up for it."""
+    """Return `U` with columns scaled to the largest entries of `old`, as the trust region is relative to them."""
     now, before = (np.abs(side).max(axis=0) for side in (U, old))
     return np.asarray(U * np.divide(before, now, out=np.ones_like(now), where=(now > 0) & (before > 0)))
 
 
 def _basis(rows_of_U: Array, residual: Array, entries: Array, rank: int) -> Array:
-    """Entries of the column whose residuals are zero and whose rows of U are independent, smallest residuals first."""
+    """Return entries of a column with the smallest residuals whose rows of U are linearly independent."""
     chosen: list[int] = []
     span = np.zeros((0, rows_of_U.shape[1]))
     for k in np.argsort(residual, kind="stable"):

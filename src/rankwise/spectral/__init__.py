@@ -1,18 +1,20 @@
-"""Top singular pairs of anything that has products: dense, sparse, low-rank, sparse plus low-rank, our gradients."""
+"""Leading singular triplets of dense, sparse, low-rank and other linear operators."""
 
 from .blocks import block_svd, widen
-from .operators import LowRank, SparsePlusLowRank
-from .oracles import BY_NAME, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
+from .operators import LowRank, Operator, SparsePlusLowRank, as_operator
+from .oracles import ORACLES, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
 
 __all__ = [
-    "BY_NAME",
+    "ORACLES",
     "DenseSVD",
     "Lanczos",
     "LowRank",
+    "Operator",
     "Oracle",
     "PowerMethod",
     "SparsePlusLowRank",
     "Triplet",
+    "as_operator",
     "block_svd",
     "get",
     "widen",

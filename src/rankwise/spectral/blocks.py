@@ -1,18 +1,18 @@
-"""Several leading singular triplets at once, by block power iterations from a given subspace."""
+"""Several leading singular triplets at once, by block power iterations from a start subspace."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .operators import as_operator, twice
+from .operators import as_operator
 from .tall import Each, by_turns, inner, times
 
 Array = NDArray[Any]
 
 
 def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Array, Array, int]:
-    """Approximate leading singular triplets of an operator.
+    """Compute approximate leading singular triplets of an operator.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     Returns
     -------
     U, s, V : ndarray of shapes (n_rows, k), (k,), (n_cols, k)
-        Orthonormal columns, values in falling order.
+        Orthonormal columns, singular values in descending order.
     n_products : int
 
     Examples
@@ -39,11 +39,11 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     [3. 1.]
     """
     operator = as_operator(operator)
-    k, each = min(start.shape[1], *operator.shape), getattr(operator, "each", by_turns)
+    k, each = min(start.shape[1], *operator.shape), operator.each
     V = start[:, :k]
     for _ in range(n_iter):
-        V = orthonormal(twice(operator, V), 1, each)
-    V = orthonormal(V, 1, each)  # what the last pass has lost
+        V = orthonormal(operator.twice(V), 1, each)
+    V = orthonormal(V, 1, each)  # a second pass: the last one loses half the digits
     Z = operator.matmat(V)
     U = orthonormal(Z, 2, each)
     left, s, right = np.linalg.svd(inner(U, Z, each))
@@ -51,10 +51,11 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
 
 
 def orthonormal(A: Array, n_passes: int = 2, each: Each = by_turns) -> Array:
-    """Orthonormal columns with the span of A's, as many as A has.
+    """Return a matrix of A's shape whose orthonormal columns span A's column space.
 
-    By the inner products of the columns, twice since they hold only half the digits, or once where that will do;
-    nearly dependent columns get LAPACK's QR factorisation, which takes five to ten times as long.
+    Each pass whitens A by the eigendecomposition of ``A.T A``, which is accurate to half the digits, so that two passes
+    are needed for full accuracy. Nearly dependent columns use LAPACK's QR factorization, which takes five to ten times
+    as long.
     """
     A = A / (float(np.abs(A).max(initial=0.0)) or 1.0)
     for _ in range(n_passes):
@@ -66,7 +67,7 @@ def orthonormal(A: Array, n_passes: int = 2, each: Each = by_turns) -> Array:
 
 
 def widen(V: Array, k: int, rng: np.random.Generator) -> Array:
-    """`V` with random columns added until it has k.
+    """Return `V` with standard normal columns appended until it has k columns.
 
     Examples
     --------

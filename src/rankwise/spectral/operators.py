@@ -1,4 +1,4 @@
-"""Matrices known through their products."""
+"""Linear operators: matrices that are accessed only through products with vectors or blocks of columns."""
 
 from typing import Any
 
@@ -11,7 +11,50 @@ from .tall import Each, by_turns, inner, times
 Vector = NDArray[Any]
 
 
-class LowRank(LinearOperator):
+class Operator(LinearOperator):
+    """A SciPy linear operator with the products that the oracles use, which subclasses can do in one pass.
+
+    Attributes
+    ----------
+    each : callable
+        Maps a function over blocks of rows of tall matrices, possibly in threads.
+    """
+
+    each: Each = staticmethod(by_turns)
+
+    def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
+        """Return ``z = A v + shift`` and ``A.T z`` for a vector or a block of columns."""
+        z = product(self, v)
+        if shift is not None:
+            z = z + shift
+        return z, transposed(self, z)
+
+    def twice(self, v: Vector) -> Vector:
+        """Return ``A.T A v`` for a vector or a block of columns."""
+        return self.gram(v)[1]
+
+
+class Wrapped(Operator):
+    """An `Operator` around a matrix or a SciPy linear operator."""
+
+    def __init__(self, inner: LinearOperator) -> None:
+        super().__init__(inner.dtype, inner.shape)
+        self.inner = inner
+
+    def _matvec(self, v: Vector) -> Vector:
+        return np.asarray(self.inner.matvec(v))
+
+    def _rmatvec(self, u: Vector) -> Vector:
+        return np.asarray(self.inner.rmatvec(u))
+
+    def _matmat(self, V: Vector) -> Vector:
+        return np.asarray(self.inner.matmat(V))
+
+    def _rmatmat(self, U: Vector) -> Vector:
+        return np.asarray(self.inner.rmatmat(U))
+
+
+class LowRank(Operator):
     """``U diag(theta) V.T``; a product costs O((n_rows + n_cols) rank).
 
     Examples
@@ -43,13 +86,15 @@ class LowRank(LinearOperator):
         return LowRank(self.theta, self.V, self.U, self.each)
 
     def _product(self, left: Vector, right: Vector, v: Vector) -> Vector:
-        """``left diag(theta) right.T v`` in the factors' own number type, so that they are not copied."""
+        """Return ``left diag(theta) right.T v``, computed in the dtype of the factors so that they are not copied."""
         small = (self.theta * inner(right, v.astype(right.dtype, copy=False), self.each).T).T
         return np.asarray(times(left, small.astype(left.dtype, copy=False), self.each), np.float64)
 
 
-class SparsePlusLowRank(LinearOperator):
-    """``S + L``, never formed. One fused product passes once over S if S has a fused product of its own.
+class SparsePlusLowRank(Operator):
+    """``S + L`` for a sparse S and a low-rank L, without forming the sum.
+
+    `gram` passes once over S if S is an `Operator` whose `gram` does.
 
     Examples
     --------
@@ -78,38 +123,22 @@ class SparsePlusLowRank(LinearOperator):
         return np.asarray(self.sparse.rmatmat(U) + self.low_rank.rmatmat(U))
 
     def gram(self, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
-        """``z = (S + L) v + shift`` and ``(S + L).T z``, for a vector or a block of columns."""
+        """Return ``z = (S + L) v + shift`` and ``(S + L).T z`` for a vector or a block of columns."""
         added = product(self.low_rank, v)
-        z, w = gram(self.sparse, v, added if shift is None else added + shift)
+        z, w = self.sparse.gram(v, added if shift is None else added + shift)
         return z, w + transposed(self.low_rank, z)
 
 
-def as_operator(matrix: Any) -> LinearOperator:
-    """`matrix` as a SciPy linear operator."""
-    return matrix if isinstance(matrix, LinearOperator) else aslinearoperator(matrix)
-
-
-def gram(operator: LinearOperator, v: Vector, shift: Vector | None = None) -> tuple[Vector, Vector]:
-    """``z = A v + shift`` and ``A.T z``, for a vector or a block of columns, in one pass if the operator can."""
-    if hasattr(operator, "gram"):
-        z, w = operator.gram(v, shift)
-        return z, w
-    z = product(operator, v)
-    if shift is not None:
-        z = z + shift
-    return z, transposed(operator, z)
-
-
-def twice(operator: LinearOperator, v: Vector) -> Vector:
-    """``A.T A v`` for a vector or a block of columns, in one pass if the operator can."""
-    return np.asarray(operator.twice(v)) if hasattr(operator, "twice") else gram(operator, v)[1]
+def as_operator(matrix: Any) -> Operator:
+    """Return an array, a sparse matrix or a SciPy linear operator as an `Operator`."""
+    return matrix if isinstance(matrix, Operator) else Wrapped(aslinearoperator(matrix))
 
 
 def product(operator: LinearOperator, v: Vector) -> Vector:
-    """``A v`` for a vector or a block of columns, be it one column."""
+    """Return ``A v`` for a vector or a block of columns, also of one column."""
     return np.asarray(operator.matvec(v) if v.ndim == 1 else operator.matmat(v))
 
 
 def transposed(operator: LinearOperator, u: Vector) -> Vector:
-    """``A.T u`` for a vector or a block of columns."""
+    """Return ``A.T u`` for a vector or a block of columns, also of one column."""
     return np.asarray(operator.rmatvec(u) if u.ndim == 1 else operator.rmatmat(u))

@@ -1,4 +1,4 @@
-"""The paper's rank1SVD: ways to find the leading singular triplet."""
+"""Oracles for the leading singular triplet: the paper's rank1SVD."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
-from .operators import as_operator, gram, twice
+from .operators import Operator, as_operator
 
 
 class Triplet(NamedTuple):
-    """``u`` and ``v`` of unit length with ``sigma = u.T A v >= 0``, and how many products with A it took.
+    """Unit vectors ``u`` and ``v`` with ``sigma = u.T A v >= 0``, and the number of products with A that were used.
 
-    For a zero matrix sigma is zero and u is a zero vector.
+    For a zero matrix, sigma is zero and u is a zero vector.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Triplet(NamedTuple):
 
 
 class Oracle(Protocol):
-    """Anything that finds the leading singular triplet of an operator.
+    """A callable that computes the leading singular triplet of an operator.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class Oracle(Protocol):
 class PowerMethod:
     """Power iterations on ``A.T A`` from a random start.
 
-    Costs ``2 * n_iter + 1`` products, two by two in one pass over the observations. Sigma approaches the largest
-    singular value from below.
+    Costs ``2 * n_iter + 1`` products, two per pass over the observations. Sigma approaches the largest singular value
+    from below.
 
     Parameters
     ----------
@@ -74,17 +74,17 @@ class PowerMethod:
     n_iter: int = 30
 
     def __post_init__(self) -> None:
-        """Refuse to iterate less than once."""
+        """Check the settings."""
         if not is_whole(self.n_iter) or self.n_iter < 1:
-            raise SettingError(f"PowerMethod needs n_iter >= 1, got {self.n_iter!r}.")
+            raise SettingError(f"`n_iter` must be a positive integer, got {self.n_iter!r}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
-        """Leading singular triplet of `operator`."""
+        """Return the leading singular triplet of `operator`."""
         operator = as_operator(operator)
         v = _random_unit(operator.shape[1], rng)
         n_products = 0
         for _ in range(self.n_iter):
-            w = twice(operator, v)
+            w = operator.twice(v)
             n_products += 2
             norm = _norm(w)
             if norm == 0.0:  # the operator maps v to zero
@@ -95,7 +95,7 @@ class PowerMethod:
 
 @dataclass(frozen=True)
 class Lanczos:
-    """Lanczos' method on ``A.T A`` with full reorthogonalisation, restarted from its best vectors.
+    """Lanczos' method on ``A.T A`` with full reorthogonalization, restarted from its best vectors.
 
     Each pass over the observations multiplies a vector, or a block of them, by A and by A.T. Stops when the residual
     ``||A.T A v - sigma**2 v||`` is below ``tol * sigma**2``; sigma is then off by about the square of that.
@@ -103,11 +103,11 @@ class Lanczos:
     Parameters
     ----------
     tol : float, default=1e-6
-        0.01 does what 30 power iterations do, in a quarter of the passes at first and less than half later on.
+        0.01 is as accurate as 30 power iterations, in a quarter of the passes in early steps and less than half later.
     block : int, default=1
-        Vectors per pass. More need fewer passes, and time for keeping them orthogonal: for data that is far away.
+        Vectors per pass. Larger blocks need fewer passes and more orthogonalization: for data on disk or on a cluster.
     max_blocks : int, default=20
-        Blocks kept before a restart.
+        Blocks stored before a restart.
     max_restarts : int, default=25
 
     Examples
@@ -125,14 +125,14 @@ class Lanczos:
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot find anything."""
+        """Check the settings."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
-        if not sound or not all(is_whole(given) and given >= least for given, least in counts):
+        if not sound or not all(is_whole(count) and count >= least for count, least in counts):
             raise SettingError(f"Lanczos needs tol > 0, block >= 1, max_blocks >= 2 and max_restarts >= 0, got {self}.")
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
-        """Leading singular triplet of `operator`."""
+        """Return the leading singular triplet of `operator`."""
         operator = as_operator(operator)
         block = orthonormal(rng.standard_normal((operator.shape[1], min(self.block, *operator.shape)))).T
         n_products = 0
@@ -144,17 +144,17 @@ class Lanczos:
         sigma = _norm(u)
         return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[0], n_products)
 
-    def _krylov(self, operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
-        """Image of the best right vector in the Krylov space of a block, the best block, if converged, products.
+    def _krylov(self, operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
+        """Build a Krylov space from a block; blocks and bases have one vector per row.
 
-        Blocks and bases have one vector in each row.
+        Returns the image of the best right vector, the best block, whether it converged, and the number of products.
         """
         wanted, converged, scale = block.shape[0], False, 0.0
         V, Z = (np.zeros((self.max_blocks * wanted, size)) for size in operator.shape[::-1])
         inner, n = np.zeros((V.shape[0], V.shape[0])), 0
         for _ in range(self.max_blocks):
             z, w = (part.reshape(block.shape[0], -1) for part in _gram_rows(operator, block))
-            scale = scale or float(np.abs(z).max()) or 1.0  # so that squares neither overflow nor vanish
+            scale = scale or float(np.abs(z).max()) or 1.0  # so that squares neither overflow nor underflow
             before, n = n, n + block.shape[0]
             V[before:n], Z[before:n], w = block, z / scale, w / scale / scale
             inner[:n, before:n] = Z[:n] @ Z[before:n].T
@@ -162,7 +162,7 @@ class Lanczos:
             w = _outside(_outside(w, V[:n]), V[:n])
             converged = not _norm(vectors[before:, -1] @ w) > self.tol * values[-1]
             block = _independent(w, values[-1])
-            if converged or block.shape[0] == 0:  # without another direction the space holds all there is
+            if converged or block.shape[0] == 0:  # without a new direction, the space is invariant
                 converged = True
                 break
             block = orthonormal(_outside(block, V[:n]).T).T
@@ -171,7 +171,7 @@ class Lanczos:
 
 @dataclass(frozen=True)
 class DenseSVD:
-    """LAPACK's SVD of the formed matrix: exact, for small matrices and for checking the others.
+    """LAPACK's SVD of the dense matrix: exact, for small matrices and tests.
 
     Examples
     --------
@@ -183,7 +183,7 @@ class DenseSVD:
     """
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
-        """Leading singular triplet of `operator`; `rng` is not used."""
+        """Return the leading singular triplet of `operator`; `rng` is not used."""
         operator = as_operator(operator)
         left, values, right = np.linalg.svd(operator.matmat(np.eye(operator.shape[1])), full_matrices=False)
         if values[0] == 0.0:
@@ -191,10 +191,14 @@ class DenseSVD:
         return Triplet(left[:, 0], float(values[0]), right[0], operator.shape[1])
 
 
-BY_NAME: dict[str, type[Any]] = {"power": PowerMethod, "lanczos": Lanczos, "dense": DenseSVD}
+ORACLES: dict[str, type[PowerMethod | Lanczos | DenseSVD]] = {
+    "power": PowerMethod,
+    "lanczos": Lanczos,
+    "dense": DenseSVD,
+}
 
 
-def get(oracle: Any) -> Oracle:
+def get(oracle: str | Oracle) -> Oracle:
     """Return an oracle itself, or the one of that name with its default settings.
 
     Examples
@@ -204,18 +208,16 @@ def get(oracle: Any) -> Oracle:
     PowerMethod(n_iter=30)
     """
     if isinstance(oracle, str):
-        if oracle not in BY_NAME:
-            raise SettingError(f"Unknown oracle {oracle!r}: use one of {', '.join(BY_NAME)}, or an object.")
-        made: Oracle = BY_NAME[oracle]()
-        return made
+        if oracle not in ORACLES:
+            raise SettingError(f"`oracle` must be one of {', '.join(ORACLES)}, or a callable, got {oracle!r}.")
+        return ORACLES[oracle]()
     if not callable(oracle):
-        raise SettingError(f"An oracle must be a name or callable, got {type(oracle).__name__}.")
-    called: Oracle = oracle
-    return called
+        raise SettingError(f"`oracle` must be a name or a callable, got {type(oracle).__name__}.")
+    return oracle
 
 
 def _norm(vector: NDArray[Any]) -> float:
-    """Euclidean norm, scaled where its squares would overflow or underflow."""
+    """Return the Euclidean norm, scaled if squares would overflow or underflow."""
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
     if 1e-140 < norm < 1e140:
@@ -229,28 +231,28 @@ def _random_unit(size: int, rng: Generator) -> NDArray[np.float64]:
     return v / np.linalg.norm(v)
 
 
-def _finish(operator: Any, v: NDArray[np.float64], n_products: int) -> Triplet:
-    """Pair v with its image, so that sigma equals u.T A v."""
+def _finish(operator: Operator, v: NDArray[np.float64], n_products: int) -> Triplet:
+    """Return the triplet of v and its image, so that sigma equals u.T A v."""
     u = operator.matvec(v)
     sigma = _norm(u)
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 
-def _gram_rows(operator: Any, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
+def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return ``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
     if block.shape[0] == 1:
-        return gram(operator, block[0])
-    z, w = gram(operator, block.T)
+        return operator.gram(block[0])
+    z, w = operator.gram(block.T)
     return z.T, w.T
 
 
 def _outside(w: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
-    """Rows of w less what the orthonormal rows of V hold of them."""
+    """Return the rows of w minus their projections on the orthonormal rows of V."""
     return np.asarray(w - (w @ V.T) @ V)
 
 
 def _independent(w: NDArray[Any], scale: float) -> NDArray[Any]:
-    """Unit rows with the span of w's, without directions that are rounding errors beside `scale`."""
+    """Return unit rows with the span of those of w, without directions that are rounding errors relative to `scale`."""
     squares, vectors = np.linalg.eigh(w @ w.T)
-    kept = squares > max((1e-12 * scale) ** 2, 1e-13 * squares[-1])
-    return np.asarray((vectors[:, kept] / np.sqrt(squares[kept])).T @ w)
+    large = squares > max((1e-12 * scale) ** 2, 1e-13 * squares[-1])
+    return np.asarray((vectors[:, large] / np.sqrt(squares[large])).T @ w)

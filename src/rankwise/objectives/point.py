@@ -1,0 +1,114 @@
+"""The current point of a `Problem`: factors, offsets, and the journal of the predictions stored in the shards."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from .._errors import DataError
+from ..engines import Call, Shard
+from ..model import Factors, Offsets
+from .journal import Journal
+from .snapshot import Snapshot
+
+Array = NDArray[Any]
+Direction = tuple[Array, Array, Array | None]  # u, v and theta of a direction D = u diag(theta) v.T
+
+
+class Point:
+    """Where X is, and what the shards have stored of it.
+
+    Attributes
+    ----------
+    factors : Factors
+        The current X.
+    offsets : Offsets or None
+        Added to X at every entry.
+    version : int
+        Number of changes of X so far; operations that change predictions carry it, which makes them idempotent.
+    journal : Journal
+        Operations that computed the predictions in the shards.
+    behind : bool
+        Whether the predictions in the shards are not yet those of X.
+    direction : tuple or None
+        Direction whose products are stored in the shards.
+    summary : ndarray of shape (3,) or None
+        Value, squared norm of the gradient, and <gradient, X>; None unless the slopes in the shards are those of X.
+    gram : ndarray of shape (k, k)
+        Inner products of the first k terms on the observed entries.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: DTypeLike, offsets: Offsets | None) -> None:
+        self.factors, self.offsets = Factors(shape, dtype), offsets
+        self.version, self.journal, self.behind = 0, Journal(), False
+        self.direction: Direction | None = None
+        self.summary: NDArray[np.float64] | None = None
+        self.gram = np.zeros((0, 0))
+
+    def changed(self) -> None:
+        """Count a change of X; value and slopes are no longer those of X."""
+        self.version += 1
+        self.summary = None
+
+    def set(self, theta: Array, U: Array, V: Array) -> None:
+        """Replace all terms by ``U diag(theta) V.T``."""
+        self.gram = np.zeros((0, 0))
+        self.factors.clear()
+        self.factors.append(1.0, 1.0, U, V, theta)
+
+    def clear(self) -> None:
+        """Remove all terms."""
+        self.factors.clear()
+        self.gram = np.zeros((0, 0))
+        self.changed()
+        self.journal.restart(self.version)
+
+    def append(self, shrink: float, weight: float, direction: Direction) -> None:
+        """Record ``X = shrink X + weight D`` after the shards have added it to their predictions."""
+        u, v, theta = direction
+        self.factors.append(shrink, weight, u, v, theta)
+        self.journal.add(self.version, shrink, weight, theta)
+
+    def recompute(self) -> None:
+        """Record that the shards compute their predictions anew from the factors."""
+        self.behind = False
+        self.journal.restart(self.version, self.factors.theta)
+
+    def drop_scratch(self) -> None:
+        """Record that an operation has overwritten the slopes and the direction in the shards."""
+        self.summary = self.direction = None
+
+    def as_stored(self, direction: Direction) -> Direction:
+        """Return a direction with u and v contiguous and in the dtype of the factors."""
+        u, v, theta = direction
+        dtype = self.factors.dtype
+        return np.ascontiguousarray(u, dtype), np.ascontiguousarray(v, dtype), theta
+
+    def replay(self) -> Iterator[Call]:
+        """Yield the operations that bring a new shard to this point; none while all shards are behind."""
+        if self.behind:
+            return
+        yield Shard.shift, (self.offsets,)
+        yield from self.journal.replay(self.factors)
+        if self.direction is not None:
+            yield Shard.aim, self.as_stored(self.direction)
+        if self.summary is not None:
+            yield Shard.evaluate, ()
+
+    def snapshot(self, fixed_offsets: Offsets | None) -> Snapshot:
+        """Return this point for a checkpoint, without offsets that the problem has anyway."""
+        offsets = None if self.offsets is fixed_offsets else self.offsets
+        own = offsets is not None or fixed_offsets is None
+        terms = self.factors.theta, self.factors.U, self.factors.V
+        return Snapshot(*terms, self.version, self.journal, self.behind, offsets, own, self.gram)
+
+    def restore(self, snapshot: Snapshot, fixed_offsets: Offsets | None) -> None:
+        """Move to the point of a snapshot; raise `DataError` if it is of another shape or dtype."""
+        if not snapshot.fits(self.factors.shape, self.factors.dtype):
+            raise DataError("The snapshot is of another problem.")
+        self.set(snapshot.theta, snapshot.U, snapshot.V)
+        self.offsets = snapshot.offsets if snapshot.own_offsets else fixed_offsets
+        self.version, self.journal, self.behind = snapshot.version, snapshot.journal, snapshot.behind
+        self.gram = snapshot.gram
+        self.drop_scratch()
