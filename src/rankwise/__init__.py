@@ -28,6 +28,7 @@ _HOMES = {
     "ShardFileError": "_errors",
     "ShardFolder": "engines",
     "SignedLinkPredictor": "estimators",
+    "fold_in": "solvers",
     "load": "model",
     "loss": "losses",
     "solve": "solvers",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
-    from .solvers import solve
+    from .solvers import fold_in, solve
     from .storage import write_shards
 
 
@@ -100,6 +101,7 @@ __all__ = [
     "SignedLinkPredictor",
     "dask",
     "datasets",
+    "fold_in",
     "io",
     "load",
     "loss",

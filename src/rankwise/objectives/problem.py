@@ -16,6 +16,7 @@ from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
 from .journal import Journal, Verb
+from .sides import Side
 from .snapshot import Snapshot
 
 Array = NDArray[Any]
@@ -88,6 +89,11 @@ class Problem:
         if self._across is None:
             self._across = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
         return self._across
+
+    def side(self, axis: str, offset: bool = True) -> Side:
+        """Rows (``axis="rows"``) or columns (``"columns"``) as a side without factors, with offsets of zero or none."""
+        number = ("rows", "columns").index(axis)
+        return Side.empty((self.engine, self.across)[number], self.shape[number], offset, self.dtype)
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
         """``X = U V.T`` plus offsets; costs nothing until the observed entries are asked for."""

@@ -3,6 +3,7 @@
 from .admm import ADMM
 from .altmin import AltMin
 from .base import Solver
+from .fold_in import fold_in
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
@@ -35,6 +36,7 @@ __all__ = [
     "Status",
     "Wiberg",
     "fit_offsets",
+    "fold_in",
     "get",
     "soft_impute",
     "solve",

@@ -17,25 +17,25 @@ from .._errors import CheckpointError, SettingError
 from .._locks import is_taken, release
 from .._version import __version__
 from ..engines import Offsets
-from ..model.sides import Side
 from ..objectives import Ridged
 from ..objectives.journal import Added, Journal
+from ..objectives.sides import Side
 from ..objectives.snapshot import MultitaskSnapshot, RidgedSnapshot, Snapshot
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
 from ..storage.seal import sealed
 from ..storage.trees import Packer, UnknownPart, Unpacker
 from . import altmin, nonsmooth, nuclear, sweep_state
 from .history import Record
-from .pattern_prior import PatternPrior
+from .row_priors import PRIORS
 from .run import Kept, Run
 
 log = logging.getLogger("rankwise")
 FORMAT, VERSION = "rankwise-checkpoint", 1
 CLASSES: dict[str, type[Any]] = {
     **{kind.__name__: kind for kind in (Kept, Record, Snapshot, RidgedSnapshot, MultitaskSnapshot, Journal, Added)},
-    **{kind.__name__: kind for kind in (Offsets, Side, PatternPrior, nuclear.Iterate)},
+    **{kind.__name__: kind for kind in (Offsets, Side, *PRIORS.values(), nuclear.Iterate)},
     **{f"{module}.State": kind for module, kind in (("altmin", altmin.State), ("nonsmooth", nonsmooth.State))},
-    **{f"{module}.State": kind for module, kind in (("nuclear", nuclear.State), ("sweeps", sweep_state.State))},
+    **{f"{module}.State": kind for module, kind in (("nuclear", nuclear.State), ("sweeps", sweep_state.SweepState))},
 }
 NAME, PATTERN = "step-{:08d}.checkpoint", re.compile(r"step-(\d{8,})\.checkpoint")
 APART = 30.0  # seconds between two checkpoints unless the caller says how many steps

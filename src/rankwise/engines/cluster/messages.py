@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels.lanes import pad_columns
-from ...kernels.rows import Prior
+from ...kernels.row_parts import RowProblem
 from ..base import Answers
 from ..fold import Part
 from ..offsets import Offsets
-from ..shard import wide
 
 Array = NDArray[Any]
 Verb = tuple[str, tuple[Any, ...]]
@@ -24,7 +23,7 @@ BY_ROW = {  # places of the arguments that have a line for every row of the matr
     "expected_loss": (1, 2),
     "gram": (1,),
     "replace": (2,),
-    "solve_rows": (3, 4),
+    "solve_rows": (2, 3),
     "terms": (1,),
     "transposed": (0,),
 }
@@ -92,7 +91,7 @@ def heard(verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments as the kernels know them: they are compiled for arrays that can be written to, of whole lanes."""
     found: tuple[Any, ...] = each_array(args, own)
     if verb in NARROW:
-        whole = pad_columns(found[0], found[0].dtype) if verb == "gather" else wide(found[0])
+        whole = pad_columns(found[0], found[0].dtype) if verb == "gather" else found[0].padded()
         return (whole, *found[1:])
     return found
 
@@ -120,8 +119,8 @@ def _changed(verb: str, args: tuple[Any, ...], by_row: Change, others: Change) -
     """The arguments with their arrays changed: those that have a line per row in one way, the others in another."""
 
     def changed(place: int, arg: Any) -> Any:
-        if isinstance(arg, Prior):
-            return Prior(by_row(arg.means), others(arg.precisions), by_row(arg.counts))
+        if isinstance(arg, RowProblem):
+            return arg.map_arrays(by_row, others)
         if isinstance(arg, Offsets):
             return Offsets(arg.constant, by_row(arg.rows), others(arg.cols))
         return each_array(arg, by_row if place in BY_ROW.get(verb, ()) else others)
