@@ -32,11 +32,11 @@ def speed(n_rows: int = 100_000, per_row: int = 50, rank: int = 31, n_cols: int 
     for loss in LOSSES:
         given = [signs(each) if loss == "logistic" else each for each in (train, new)]
         model = rw.MatrixCompletion(loss, rank, max_iter=4).fit(given[0]).model_
-        model.fold_in(given[1].take_rows(np.arange(200)))  # compile
+        rw.fold_in(model, given[1].take_rows(np.arange(200)))  # compile
         spent = []
         for _ in range(3):
             start = time.perf_counter()
-            model.fold_in(given[1])
+            rw.fold_in(model, given[1])
             spent.append(time.perf_counter() - start)
         row: Row = {"case": f"{loss}, rank {rank}", "rows": n_rows, "entries": given[1].n_observed}
         yield row | {"seconds": round(min(spent), 2), "entries_per_second": int(given[1].n_observed / min(spent))}

@@ -22,7 +22,7 @@ import numpy as np
 import rankwise as rw
 from rankwise.engines import Shard
 from rankwise.estimators.completion import CAP
-from rankwise.kernels.rows import Task
+from rankwise.objectives.sides import RowSettings
 from rankwise.observations import Observations
 from rankwise.solvers import BayesSweeps
 
@@ -79,10 +79,10 @@ def row_solves(problem: rw.Problem) -> tuple[Verb, float]:
     solver, n = BayesSweeps(), problem.observations.n_observed
     state = solver.init(problem, CAP)
     solver._grow(problem, np.random.default_rng(0), state, CAP)
-    d, task = CAP + 1, Task(float(state.scale), True)
+    d, settings = CAP + 1, RowSettings(state.constant, state.scale, True)
     flops = n * d * (d + 1) + problem.shape[0] * d**3 / 3
     name = f"solve_rows, {problem.loss.name}, rank {CAP} + offset"
-    return (name, lambda: state.rows.improve(state.cols, state.constant, task, 0.0), 8.0 * n), flops
+    return (name, lambda: state.rows.improve(state.cols, settings), 8.0 * n), flops
 
 
 def predictions(data: Observations, rank: int = 40) -> Iterator[Row]:

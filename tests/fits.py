@@ -100,7 +100,8 @@ def digest(result):
     parts += [] if model.offsets is None else [model.offsets.constant, model.offsets.rows, model.offsets.cols]
     if model.learned is not None:
         for side in (model.learned.rows, model.learned.cols):
-            parts += [side.means, side.variances, side.precisions, side.pattern]
+            parts += [side.means, side.variances, side.precisions]
+            parts += [] if side.prior is None else list(side.prior.arrays.values())
     columns = {name: column for name, column in result.history.to_dict().items() if name not in TIMES}
     parts += [result.history.initial_value, *map(repr, columns.values())]
     for part in parts:

@@ -5,7 +5,7 @@ import pytest
 from helpers import make_observations, rarely
 from loss_cases import COMPILED
 
-from rankwise import MatrixCompletion, Observations, Problem, selection, solve
+from rankwise import MatrixCompletion, Observations, Problem, fold_in, selection, solve
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.selection.paths import _Validation
 from rankwise.solvers import (
@@ -138,7 +138,7 @@ def test_value_gradient_and_offsets_count_repeated_entries(loss):
 @pytest.mark.parametrize("loss", [Square(), Logistic(), rarely(Absolute())], ids=repr)
 def test_new_rows_count_their_repeated_entries(loss):
     model = solve(problems(loss, 2)[0], BayesSweeps(pattern_prior=False), rank=2).model
-    found, wanted = (model.fold_in(new) for new in pair(loss, 7))
+    found, wanted = (fold_in(model, new) for new in pair(loss, 7))
     np.testing.assert_allclose(found.to_dense(), wanted.to_dense(), rtol=1e-5, atol=1e-5)
 
 

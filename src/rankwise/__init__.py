@@ -29,6 +29,7 @@ _HOMES = {
     "ShardFileError": "_errors",
     "ShardFolder": "engines",
     "SignedLinkPredictor": "estimators",
+    "fold_in": "solvers",
     "load": "model",
     "loss": "losses",
     "solve": "solvers",
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from .model import LowRankModel, load
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
-    from .solvers import Checkpoint, solve
+    from .solvers import Checkpoint, fold_in, solve
     from .storage import write_shards
 
 
@@ -102,6 +103,7 @@ __all__ = [
     "SignedLinkPredictor",
     "dask",
     "datasets",
+    "fold_in",
     "io",
     "load",
     "loss",

@@ -298,7 +298,7 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
     problem = Problem(on_cluster(client, observations), Square())
 
     def look(record):
-        both = problem.engine.traffic, problem.side("columns").traffic
+        both = problem.engine.traffic, problem.engine_of("columns").traffic
         seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back")])
 
     solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
@@ -316,7 +316,7 @@ def test_round_trips_of_a_sweep(client):
         problem = Problem(on_cluster(client, some_entries()), Square())
 
         def look(record, problem=problem, seen=seen):
-            seen.append(problem.engine.traffic.trips + problem.side("columns").traffic.trips)
+            seen.append(problem.engine.traffic.trips + problem.engine_of("columns").traffic.trips)
 
         solve(problem, solver, rank=3, max_iter=5, tol=0.0, callback=look)
         assert set(np.diff(seen)[2:]) == {wanted}

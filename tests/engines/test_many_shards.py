@@ -77,6 +77,6 @@ def test_the_transpose_has_the_threads_that_were_asked_for(monkeypatch):
     monkeypatch.setattr(cutting, "SMALLEST", 40)
     seen = make_observations(Square(), np.random.default_rng(2), (2, 400), 0.9)
     problem = Problem(seen, Square(), n_jobs=3)
-    assert len(problem.engine.shards) < 3 < len(problem.side("columns").shards)
-    assert problem.side("columns").n_jobs == 3
+    assert len(problem.engine.shards) < 3 < len(problem.engine_of("columns").shards)
+    assert problem.engine_of("columns").n_jobs == 3
     problem.close()

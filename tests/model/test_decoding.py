@@ -240,11 +240,11 @@ def test_the_transpose_decodes_alike(rated, moved, how):
 def test_it_does_not_matter_in_which_order_rows_come_later(rated, moved, how, axis):
     new, side = rated[0], ("rows", "columns").index(axis)
     numbers = [rated[1].rows, rated[1].cols]
-    before = moved.fold_in(new, axis=axis).predict_entries(*numbers, decode=how)
+    before = rw.fold_in(moved, new, axis=axis).predict_entries(*numbers, decode=how)
     places, last = [new.rows, new.cols], new.shape[side] - 1
     places[side], numbers[side] = last - places[side], last - numbers[side]
     backwards = Observations.from_coo(*places, new.targets, new.shape)
-    after = moved.fold_in(backwards, axis=axis).predict_entries(*numbers, decode=how)
+    after = rw.fold_in(moved, backwards, axis=axis).predict_entries(*numbers, decode=how)
     assert np.mean(before != after) < 1e-3  # but for rounding
 
 

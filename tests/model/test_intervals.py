@@ -257,7 +257,7 @@ def test_the_transpose_has_the_same_intervals_and_keeps_them_in_a_file(by, tmp_p
 def test_rows_that_came_later_have_no_intervals_of_other_rows(axis):
     model = calibrated("normal", "variances").model_
     with refused("no calibrated intervals"):
-        model.fold_in(planted("normal")[2], axis=axis).predict_interval([0], [0])
+        rw.fold_in(model, planted("normal")[2], axis=axis).predict_interval([0], [0])
 
 
 def test_intervals_of_counts_are_not_below_zero():

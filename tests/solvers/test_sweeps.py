@@ -9,7 +9,6 @@ from sweep_cases import run
 
 from rankwise import MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
 from rankwise.kernels.expected import expected_at, majorised
-from rankwise.kernels.rows import Task
 from rankwise.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -23,10 +22,9 @@ from rankwise.losses import (
     SquaredHinge,
 )
 from rankwise.model import Offsets
-from rankwise.model.sides import Side
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
-from rankwise.solvers.intercept import best_level
-from rankwise.solvers.pattern_prior import PatternPrior
+from rankwise.solvers.row_priors import PatternPrior
+from rankwise.solvers.sweep_state import best_constant
 from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -51,7 +49,7 @@ def never_rises(found, slack=1e-9):
 @pytest.mark.parametrize("block", [None, 1])
 def test_the_value_of_the_factor_sweeps_never_rises(loss, block):
     for seed in range(3):
-        solver = FactorSweeps(block=block, ridge=0.5 + seed, count_power=0.5 * seed, blur=0.01 * seed)
+        solver = FactorSweeps(block=block, ridge=0.5 + seed, count_power=0.5 * seed, smoothing=0.01 * seed)
         assert never_rises(run(solver, problem_of(loss, seed), n_steps=8)[1])
 
 
@@ -104,20 +102,20 @@ WEIGHTINGS.append(rarely(Absolute(), True))
 
 @pytest.mark.parametrize("loss, weights", WEIGHTINGS, ids=str)
 def test_the_factor_sweeps_minimise_f_plus_the_ridge(loss, weights):
-    solver = FactorSweeps(ridge=0.7, offset_ridge=0.1, count_power=0.5, blur=0.2)
+    solver = FactorSweeps(ridge=0.7, offset_ridge=0.1, count_power=0.5, smoothing=0.2)
     problem = problem_of(loss, 5, weights=weights)
     state, found = run(solver, problem)
     seen, X = problem.observations, dense_of(state)
     w = np.ones(seen.n_observed) if seen.weights is None else seen.weights
     x = X[seen.rows, seen.cols]
-    values = [expected_at(loss.formula, a, state.blur, float(o))[0] for a, o in zip(x, seen.targets, strict=True)]
+    values = [expected_at(loss.formula, a, state.smoothing, float(o))[0] for a, o in zip(x, seen.targets, strict=True)]
     total = float(w @ values)
     for side, of in ((state.rows, seen.rows), (state.cols, seen.cols)):
         counts = np.maximum(np.bincount(of, w, minlength=side.means.shape[0]), 1) ** 0.5
         total += 0.5 * 0.7 * float(counts @ (side.factors**2).sum(axis=1)) + 0.05 * float(counts @ side.offsets**2)
     assert found[-1, 1] == pytest.approx(total, rel=1e-10)
     level = w @ loss.value(state.constant, seen.targets) / w.sum()
-    assert state.blur == pytest.approx(0.0 if loss.smooth else (0.2 * level) ** 2, rel=1e-9)
+    assert state.smoothing == pytest.approx(0.0 if loss.smooth else (0.2 * level) ** 2, rel=1e-9)
     if loss.smooth:
         assert total - problem.value() == pytest.approx(total - w @ loss.value(x, seen.targets), rel=1e-9)
 
@@ -147,11 +145,11 @@ def bound_of(state, loss, seen):
     w = np.ones(seen.n_observed) if seen.weights is None else seen.weights
     total = state.scale * float(w @ expected) + w.sum() * loss.log_normaliser(state.scale)
     for k, side in enumerate((state.rows, state.cols)):
-        off2 = (side.means - side.around) ** 2 + side.variances
+        off2 = (side.means - side.prior_means) ** 2 + side.variances
         total += 0.5 * float(np.sum(side.precisions * off2 - np.log(side.precisions) - np.log(side.variances)))
-        if state.patterns:
-            weights = state.patterns[k].weights
-            total += 0.5 * state.patterns[k].ridge * float(np.sum(side.precisions * weights**2))
+        if state.priors:
+            weights = state.priors[k].weights
+            total += 0.5 * state.priors[k].ridge * float(np.sum(side.precisions * weights**2))
     return total
 
 
@@ -161,7 +159,7 @@ def test_the_value_is_the_negative_bound(loss, pattern):
     problem = problem_of(loss, 8)
     state, found = run(BayesSweeps(pattern_prior=pattern), problem)
     bound = bound_of(state, loss, problem.observations)
-    assert len(state.patterns) == (2 if pattern else 0)
+    assert len(state.priors) == (2 if pattern else 0)
     if not bounded(loss):
         assert found[-1, 1] == pytest.approx(bound, rel=1e-9)
         return
@@ -215,7 +213,7 @@ def test_solved_often_enough_the_columns_are_at_their_best(loss):
     problem = problem_of(loss, 11, shape=(12, 8))
     state, _ = run(BayesSweeps(pattern_prior=False), problem, rank=1, n_steps=3)
     for _ in range(300):
-        state.cols.improve(state.rows, state.constant, Task(state.scale, True), state.blur)
+        state.cols.improve(state.rows, state.settings(True))
     least = bound_of(state, loss, problem.observations)
     for part in (state.cols.means, state.cols.variances):
         for at in np.ndindex(part.shape):
@@ -267,7 +265,7 @@ def test_the_step_of_new_factors_is_over_the_mean_bend():
         gradient[seen.rows, seen.cols] = problem.loss.slope(x, seen.targets)
         solver._grow(problem, np.random.default_rng(0), state, 1)
         sigma = np.linalg.svd(gradient, compute_uv=False)[0]
-        bend = problem.loss.curvature(x, seen.targets).mean() if state.bend != 1.0 else 1.0
+        bend = problem.loss.curvature(x, seen.targets).mean() if state.curvature != 1.0 else 1.0
         length = np.linalg.norm(state.rows.factors) * np.linalg.norm(state.cols.factors)
         assert length == pytest.approx(sigma / bend, rel=0.1)
 
@@ -277,7 +275,7 @@ def test_new_factors_are_thought_as_precise_as_asked_for(given):
     problem, solver = problem_of(Logistic(), 14), BayesSweeps(start_precision=given)
     state = solver.init(problem, 2)
     solver._grow(problem, np.random.default_rng(0), state, 2)
-    unit = np.sqrt(state.scale * state.bend)
+    unit = np.sqrt(state.scale * state.curvature)
     for side, _ in state.sides:
         np.testing.assert_allclose(side.precisions[:2], given * unit)
         np.testing.assert_allclose(side.variances[:, :2], 0.1 / (given * unit))
@@ -315,7 +313,7 @@ def test_the_level_is_the_constant_of_least_value(loss, shift):
     elif loss.domain == "any real number":
         targets += shift
     seen = Observations.from_coo(np.arange(61), np.zeros(61, int), targets)
-    level = best_level(Problem(seen, loss, dtype=np.float64))
+    level = best_constant(Problem(seen, loss, dtype=np.float64))
     best = minimize_scalar(lambda c: loss.value(c, targets).sum(), bounds=(-12, 12), method="bounded")
     assert loss.value(level, targets).sum() <= best.fun + 1e-6 * (1 + abs(best.fun))
 
@@ -325,13 +323,13 @@ def test_known_levels():
     for centre in (-3.0, 3.0):
         o, w = rng.normal(centre, 1, 51), rng.uniform(0.5, 2, 51)
         seen = Observations.from_coo(np.arange(51), np.arange(51), o, weights=w)
-        assert best_level(Problem(seen, "square", dtype="float64")) == pytest.approx(w @ o / w.sum(), rel=1e-8)
+        assert best_constant(Problem(seen, "square", dtype="float64")) == pytest.approx(w @ o / w.sum(), rel=1e-8)
         plain = Observations.from_coo(np.arange(51), np.arange(51), o)
-        assert best_level(Problem(plain, "l1", dtype="float64")) == pytest.approx(np.median(o))
-        found = best_level(Problem(plain, Quantile(0.9), dtype="float64"))
+        assert best_constant(Problem(plain, "l1", dtype="float64")) == pytest.approx(np.median(o))
+        found = best_constant(Problem(plain, Quantile(0.9), dtype="float64"))
         assert (o < found).mean() <= 0.9 <= (o <= found).mean()
     zero = Observations.from_coo([0, 0], [0, 1], [-1.0, 1.0])
-    assert best_level(Problem(zero, "square")) == best_level(Problem(zero, "logistic")) == 0.0
+    assert best_constant(Problem(zero, "square")) == best_constant(Problem(zero, "logistic")) == 0.0
 
 
 @every_kind
@@ -495,17 +493,17 @@ def test_the_components_left_out_are_those_that_move_no_prediction_by_a_tenth_of
             side.means[k, k] = -np.sqrt(share * noise)
     before, left = dense_of(state), [0, 2, 3]
     wanted = [(side.means[:, [*left, 4][: 3 + side.offset]], side.precisions[left]) for side, _ in state.sides]
-    weights = [prior.weights[:, left] for prior in state.patterns]
-    state.cost_before, state.cost = 1.0, 0.94  # the loss still falls
-    state.leave_out_faded(0.1)
+    weights = [prior.weights[:, left] for prior in state.priors]
+    state.previous_cost, state.cost = 1.0, 0.94  # the loss still falls
+    state.prune(0.1)
     assert state.rows.rank == 4
     state.cost = 0.96
-    state.leave_out_faded(0.1)
+    state.prune(0.1)
     assert state.rank == state.rows.rank == state.cols.rank == 3 and state.is_sound(problem)
     for (side, _), (means, precisions) in zip(state.sides, wanted, strict=True):
         np.testing.assert_array_equal(side.means, means)
         np.testing.assert_array_equal(side.precisions[:3], precisions)
-    for prior, those in zip(state.patterns, weights, strict=True):
+    for prior, those in zip(state.priors, weights, strict=True):
         np.testing.assert_array_equal(prior.weights[:, :3], those)
     assert 0.098 * noise < np.abs(dense_of(state) - before).max() <= 0.1 * noise
     assert np.isfinite(BayesSweeps(kind, pattern_prior=pattern).step(problem, None, state).value)
@@ -516,7 +514,7 @@ def test_the_loss_of_the_last_two_sweeps_is_known():
     state, _ = run(solver, problem, n_steps=1)
     once = state.cost
     solver.step(problem, None, state)
-    assert state.cost != once == state.cost_before
+    assert state.cost != once == state.previous_cost
     assert state.cost == pytest.approx(state.weight / state.scale / 2)
 
 
@@ -532,11 +530,11 @@ def test_one_component_stays_however_weak():
     problem = problem_of(Square(), 25)
     state, _ = run(BayesSweeps(), problem, n_steps=1)
     state.rows.means[:, :3] *= [1e-9, 2e-9, 1e-9]
-    state.cost_before = state.cost
+    state.previous_cost = state.cost
     state.cols.means[:, :3] = 1e-9
     strongest = np.abs(state.rows.means[:, :3]).max(axis=0).argmax()
     means = state.rows.means[:, [strongest, 3]]
-    state.leave_out_faded(0.1)
+    state.prune(0.1)
     np.testing.assert_array_equal(state.rows.means, means)
 
 
@@ -551,8 +549,8 @@ def test_factors_yet_to_come_keep_those_there_are():
     problem = problem_of(Square(), 27)
     state, _ = run(BayesSweeps(block=1), problem, rank=4, n_steps=2)
     state.rows.means[:, 0] = 0.0
-    state.cost_before = state.cost
-    state.leave_out_faded(0.1)
+    state.previous_cost = state.cost
+    state.prune(0.1)
     assert state.rows.rank == 2 and state.rank == 4
 
 
@@ -607,18 +605,18 @@ class Pattern:
     def __init__(self, side=0, ridge=2.0, seed=26):
         rng = np.random.default_rng(seed)
         problem = problem_of(Square(), seed, shape=(20, 12), density=0.3)
-        sides = [
-            Side.empty(engine, size, True, np.float64)
-            for engine, size in zip((problem.engine, problem.side("columns")), problem.shape, strict=True)
-        ]
+        sides = [problem.side("rows"), problem.side("columns")]
         for part in sides:
             part.widen(rng.normal(size=(part.means.shape[0], 2)), 1.0)
             part.means[:, -1] = rng.normal(size=part.means.shape[0])
-        self.side, self.ridge = sides[side], ridge
+        self.side, self.other, self.ridge = sides[side], sides[1 - side], ridge
         self.prior = PatternPrior.zero(sides[side], sides[1 - side], ridge)
         seen = problem.observations.to_sparse().toarray() != 0
         seen = seen if side == 0 else seen.T
         self.design = seen / np.sqrt(np.maximum(seen.sum(axis=1, keepdims=True), 1))
+
+    def improve(self, n_steps):
+        self.prior.improve(self.side, self.other, n_steps)
 
     def quadratic(self):
         left = self.side.means - self.design @ self.prior.weights
@@ -630,22 +628,22 @@ def test_the_pattern_prior_converges_to_the_ridge_regression_on_the_pattern(side
     given = Pattern(side)
     values = [given.quadratic()]
     for _ in range(60):
-        given.prior.improve(2)
+        given.improve(2)
         values.append(given.quadratic())
-        np.testing.assert_allclose(given.side.around, given.design @ given.prior.weights, atol=1e-10)
+        np.testing.assert_allclose(given.side.prior_means, given.design @ given.prior.weights, atol=1e-10)
     assert np.all(np.diff(values, axis=0) <= 1e-12) and np.all(values[1] < values[0])
     tall = np.vstack((given.design, np.sqrt(given.ridge) * np.eye(given.design.shape[1])))
     wanted = np.vstack((given.side.means, np.zeros((given.design.shape[1], 3))))
     exact = np.linalg.lstsq(tall, wanted, rcond=None)[0]
     np.testing.assert_allclose(given.prior.weights, exact, atol=1e-8)
-    np.testing.assert_allclose(given.prior.squares(), given.ridge * (exact**2).sum(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(given.prior.penalty(given.side), given.ridge * (exact**2).sum(axis=0), rtol=1e-6)
 
 
 def test_n_conjugate_gradient_steps_are_the_best_in_their_krylov_space():
     given = Pattern()
     A = given.design.T @ given.design + given.ridge * np.eye(given.design.shape[1])
     b = given.design.T @ given.side.means
-    given.prior.improve(3)
+    given.improve(3)
     for k in range(3):
         basis = np.column_stack([np.linalg.matrix_power(A, p) @ b[:, k] for p in range(3)])
         best = basis @ np.linalg.solve(basis.T @ A @ basis, basis.T @ b[:, k])
@@ -655,8 +653,8 @@ def test_n_conjugate_gradient_steps_are_the_best_in_their_krylov_space():
 def test_rows_that_are_zero_leave_the_pattern_prior_at_zero():
     given = Pattern()
     given.side.means[:] = 0.0
-    given.prior.improve(2)
-    assert not given.prior.weights.any() and not given.side.around.any()
+    given.improve(2)
+    assert not given.prior.weights.any() and not given.side.prior_means.any()
 
 
 @every_kind
@@ -665,17 +663,17 @@ def test_what_a_row_is_thought_to_be_is_what_the_weights_of_its_pattern_say(kind
     problem = problem_of(Square(), 27)
     state, _ = run(BayesSweeps(kind, block), problem, rank=4, n_steps=7)
     seen = problem.observations.to_sparse().toarray() != 0
-    for side, pattern, design in zip((state.rows, state.cols), state.patterns, (seen, seen.T), strict=True):
+    for side, pattern, design in zip((state.rows, state.cols), state.priors, (seen, seen.T), strict=True):
         design = design / np.sqrt(np.maximum(design.sum(axis=1, keepdims=True), 1))
-        np.testing.assert_allclose(side.around, design @ pattern.weights, atol=1e-10)
+        np.testing.assert_allclose(side.prior_means, design @ pattern.weights, atol=1e-10)
 
 
 def test_patterns_are_looked_at_once_there_are_factors():
     assert not run(BayesSweeps(), problem_of(Square(), 28), n_steps=0)[0].patterns
     state = run(BayesSweeps(pattern_ridge=5.0), problem_of(Square(), 28), n_steps=1)[0]
-    assert [pattern.ridge for pattern in state.patterns] == [5.0, 5.0]
-    assert state.rows.around.any() and state.cols.around.any()
-    assert not run(BayesSweeps(pattern_prior=False), problem_of(Square(), 28), n_steps=3)[0].rows.around.any()
+    assert [pattern.ridge for pattern in state.priors] == [5.0, 5.0]
+    assert state.rows.prior_means.any() and state.cols.prior_means.any()
+    assert not run(BayesSweeps(pattern_prior=False), problem_of(Square(), 28), n_steps=3)[0].rows.prior_means.any()
 
 
 def pattern_errors(informative, seed=29):
@@ -730,7 +728,7 @@ def test_threads_and_repeats_change_no_bit(solver):
     found = set()
     for n_jobs in (1, 2, 2):
         problem = Problem(seen, "square", n_jobs=n_jobs)
-        assert len(problem.engine.shards) >= 2 and len(problem.side("columns").shards) >= 2
+        assert len(problem.engine.shards) >= 2 and len(problem.engine_of("columns").shards) >= 2
         found.add(bits(solve(problem, solver, rank=3, max_iter=3).model))
     assert len(found) == 1
 
@@ -772,7 +770,7 @@ def test_settings_that_both_refuse(solver, settings, sentence):
         type(solver)(**settings)
 
 
-AT_LEAST_ZERO = [(FactorSweeps, name) for name in ("ridge", "offset_ridge", "count_power", "blur")]
+AT_LEAST_ZERO = [(FactorSweeps, name) for name in ("ridge", "offset_ridge", "count_power", "smoothing")]
 
 
 @pytest.mark.parametrize(("kind", "name"), [*AT_LEAST_ZERO, (BayesSweeps, "least_effect")])
@@ -826,7 +824,7 @@ def test_offsets_of_counts_are_no_worse_than_their_level():
     rates[3] = 5000.0
     seen = Observations.from_dense(rng.poisson(rates).astype(float))
     problem = Problem(seen, "poisson", dtype="float64")
-    level = best_level(problem)
+    level = best_constant(problem)
     found = fit_offsets(problem).at(seen.rows, seen.cols)
     assert Poisson().value(found, seen.targets).sum() <= Poisson().value(level, seen.targets).sum()
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from .._digests import checksum
 from ..kernels import pattern
 from ..kernels.expected import majorised
-from ..kernels.lanes import pad_columns
-from ..kernels.rows import Given, Prior, Task
+from ..kernels.row_entries import Entries
+from ..kernels.row_parts import Design, RowProblem
+from ..kernels.row_solver import uncached_solve_rows
 from ..losses import Loss
 from ..observations import Piece
 from .base import Buffers
@@ -206,27 +207,27 @@ class Shard:
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
 
-    @operation(
-        Join.BOTH,
-        by_row=("prior.means", "prior.counts", "means", "variances"),
-        large=("given.factors", "given.variances"),
-    )
-    def solve_rows(self, given: Given, prior: Prior, task: Task, means: Array, variances: Array) -> tuple[Any, Array]:
-        """Better means and variances of the rows, and the sums that the kernel has."""
-        mine, given = slice(self.start, self.stop), wide(given)
-        found = means[mine].copy(), variances[mine].copy()
-        prior = Prior(prior.means[mine], prior.precisions, prior.counts[mine])
-        arrays = self.indptr, self.indices, self.targets, self.weights
+    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), large=("design.factors", "design.variances"))
+    def solve_rows(
+        self, design: Design, problem: RowProblem, means: Array, variances: Array
+    ) -> tuple[tuple[Array, Array], Array]:
+        """Improved means and variances of the rows, and the kernel's four sums."""
+        own = slice(self.start, self.stop)
+        rows = means[own].copy(), variances[own].copy()
+        problem = problem.map_arrays(lambda array: array[own], lambda array: array)
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
-        sums = self.loss.solve_rows(self.formula, *arrays, given, prior, task, trial, *found)
-        return found, np.array(sums)
+        solve = self.loss.solve_rows if problem.built_in else uncached_solve_rows
+        sums = solve(self.formula, self._entries(design), problem, trial, *rows)
+        return rows, np.array(sums)
 
-    @operation(Join.SUM, by_row=("means", "variances"), large=("given.factors", "given.variances"))
-    def expected_loss(self, given: Given, means: Array, variances: Array) -> Array:
-        """Sum of the expected losses."""
-        mine, given = slice(self.start, self.stop), wide(given)
-        arrays = self.indptr, self.indices, self.targets, self.weights
-        return np.array([self.loss.expected_loss(self.formula, *arrays, given, means[mine], variances[mine])])
+    @operation(Join.SUM, by_row=("means", "variances"), large=("design.factors", "design.variances"))
+    def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
+        """Sum of the expected losses of the shard's entries."""
+        own = slice(self.start, self.stop)
+        return np.array([self.loss.expected_loss(self.formula, self._entries(design), means[own], variances[own])])
+
+    def _entries(self, design: Design) -> Entries:
+        return Entries(self.indptr, self.indices, self.targets, self.weights, design.padded())
 
     @operation(Join.CONCATENATE)
     def checksum(self) -> Array:
@@ -251,9 +252,3 @@ def _fixed(array: Array) -> Array:
     """Mark `array` read-only, so that views of the observations and copies share one compiled signature."""
     array.flags.writeable = False
     return array
-
-
-def wide(given: Given) -> Given:
-    """The other side's factors as wide as the kernels want them."""
-    factors, variances = (pad_columns(part, part.dtype) for part in given[:2])
-    return given._replace(factors=factors, variances=variances)

@@ -18,7 +18,7 @@ from ..model.intervals import refuse_signs
 from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import choose_rank
-from ..solvers import Checkpoint, Result, fit_offsets, get, solve
+from ..solvers import Checkpoint, Result, fit_offsets, fold_in, get, solve
 from ..solvers.checkpoint import check_folder
 from ..solvers.validation import need_in_memory
 from .calibration import calibrated, set_aside
@@ -105,8 +105,8 @@ class LowRankEstimator(Serving, BaseEstimator):
         return self._fitted().predict_entries(rows, cols, rank=rank, **wishes)
 
     def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, **names: Any) -> LowRankModel:
-        """A model of rows (or columns) that came after the fit, without a refit; see `LowRankModel.fold_in`."""
-        return self._fitted().fold_in(new, axis=axis, loss=loss, n_jobs=self.n_jobs, **names)
+        """A model of rows (or columns) that came after the fit, without a refit; see `rankwise.fold_in`."""
+        return fold_in(self._fitted(), new, axis=axis, loss=loss, n_jobs=self.n_jobs, **names)
 
     def predict_interval(
         self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False

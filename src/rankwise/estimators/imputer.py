@@ -11,7 +11,7 @@ from .._checks import is_whole
 from .._errors import DataError, DataTypeError, NotFittedError, SettingError
 from ..model import LowRankModel
 from ..objectives import Problem
-from ..solvers import BayesSweeps, FactorSweeps, solve
+from ..solvers import BayesSweeps, FactorSweeps, fold_in, solve
 from .base import as_seed
 from .frames import Cells, as_table, filled, read
 from .tables import Table, Targets
@@ -186,7 +186,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for model, scales in self.fits_:
             new, loss = self.table_.problem(targets, scales, n_rows)
             if new is not None:  # else nothing is known of any row
-                found += model.fold_in(new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
+                found += fold_in(model, new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
         return found
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:

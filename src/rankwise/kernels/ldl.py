@@ -1,4 +1,4 @@
-"""Small positive definite systems, eight columns at a time."""
+"""LDL factorization of small positive definite matrices, and solves with it, eight columns at a time."""
 
 import numpy as np
 from numba import uint64
@@ -12,7 +12,7 @@ _1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
 
 @part
 def subtract_outer(matrix, first, width):
-    """From rows `first` to first + 3, take what the finished rows above, those of other blocks of eight, explain."""
+    """Subtract from rows `first` to first + 3 the outer products of all finished rows of earlier blocks of eight."""
     begin = first - first % STRIDE
     for b in range(begin, width, STRIDE):
         c0, c1, c2, c3 = zeros(matrix), zeros(matrix), zeros(matrix), zeros(matrix)
@@ -31,8 +31,8 @@ def subtract_outer(matrix, first, width):
 def factor(matrix, n, width):
     """Overwrite the upper half of the first n rows with R, where ``R.T diag(1 / R[j, j]) R = matrix``.
 
-    No roots are taken. The diagonal gets the inverse of R's, NaN if it is not positive. Rows and columns up to `width`,
-    a multiple of eight, must be there and finite; what is below the diagonal and beyond n is scratch.
+    The diagonal is overwritten with the inverse of R's, or with NaN where it is not positive. The matrix must have
+    `width` rows and columns, a multiple of eight, all finite; the lower half and everything beyond n is scratch.
     """
     for first in range(uint64(0), n, STRIDE):
         if first:
@@ -49,13 +49,9 @@ def factor(matrix, n, width):
             row[j] = inverse
 
 
-@jit
-def solve_positive(matrix, vector, n, width):
-    """Overwrite `vector` with the solution of ``matrix x = vector``, and the matrix's upper half with its factor.
-
-    Sizes as in `factor`; the vector has zeros beyond n.
-    """
-    factor(matrix, n, width)
+@part
+def substitute(matrix, vector, n, width):
+    """Overwrite `vector`, with zeros beyond n, with the solution of the system that `factor` has factored."""
     for j in range(n):  # forward: the factor's transpose
         row = matrix[j]
         less = -row[j] * vector[j]
@@ -70,7 +66,23 @@ def solve_positive(matrix, vector, n, width):
         after = j - j % STRIDE + STRIDE
         for b in range(after, width, STRIDE):
             sums = add(sums, load(row, b), load(vector, b))
-        found = vector[j] - total(sums)
+        rest = vector[j] - total(sums)
         for b in range(j + _1, min(after, n)):
-            found -= row[b] * vector[b]
-        vector[j] = found * row[j]
+            rest -= row[b] * vector[b]
+        vector[j] = rest * row[j]
+
+
+@jit
+def solve_positive(matrix, vector, n, width):
+    """Overwrite `vector` with the solution of ``matrix x = vector``, and the matrix's upper half with its factor.
+
+    Sizes as in `factor`; the vector has zeros beyond n.
+    """
+    factor(matrix, n, width)
+    substitute(matrix, vector, n, width)
+
+
+@jit
+def factor_positive(matrix, n, width):
+    """Overwrite the matrix's upper half with its factor, as `factor` does."""
+    factor(matrix, n, width)

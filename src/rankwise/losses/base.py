@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._digests import checksum
 from .._errors import DataError
-from ..kernels import entrywise, piecewise, rows
+from ..kernels import entrywise, piecewise, row_solver
 
 BUILT_IN = SimpleNamespace(
     evaluate=entrywise.evaluate,
@@ -18,8 +18,8 @@ BUILT_IN = SimpleNamespace(
     values_at=entrywise.values_at,
     breakpoints=piecewise.breakpoints,
     breakpoints_between=piecewise.breakpoints_between,
-    solve_rows=rows.solve_rows,
-    expected_loss=rows.expected_loss,
+    solve_rows=row_solver.solve_rows,
+    expected_loss=row_solver.expected_loss,
 )
 
 

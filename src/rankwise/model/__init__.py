@@ -4,7 +4,7 @@ from ..engines import Offsets
 from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
 from .files import load, save
-from .learned import Learned, LearnedSide
+from .learned import Learned, LearnedSide, PriorArrays
 from .low_rank import LowRankModel, Seen
 from .posterior import Posterior
 from .residuals import Residuals
@@ -19,6 +19,7 @@ __all__ = [
     "LowRankModel",
     "Offsets",
     "Posterior",
+    "PriorArrays",
     "Residuals",
     "Seen",
     "Targets",

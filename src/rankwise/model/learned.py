@@ -1,4 +1,4 @@
-"""What the sweeps of a fit learned of both sides: enough to solve for rows that come later, and to go on from."""
+"""Both sides of a fitted factorization, as plain arrays: what fold-in and warm starts need."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +9,23 @@ from numpy.typing import NDArray
 from .posterior import Posterior
 
 Array = NDArray[Any]
-KINDS = (np.float32, np.float64)
+FLOATS = (np.float32, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorArrays:
+    """A learned prior on the rows of a side, as plain arrays; `rankwise.solvers.row_priors` makes an object of it.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the prior's type.
+    arrays : dict of str to ndarray of shape (any, width)
+        Each has a column for every component of the side, the offset's last.
+    """
+
+    kind: str
+    arrays: dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,51 +37,52 @@ class LearnedSide:
     means, variances : ndarray of shape (n, rank + 1), or (n, rank) without offsets
         Factors, then the offset.
     precisions : ndarray of shape (rank + 1,) or (rank,)
-        One over the variance that each has before the entries are seen: the ridge.
+        Prior precision of each component: the ridge.
     offset : bool
         Whether this side has offsets.
-    pattern : ndarray of shape (n_other, rank + 1) or (n_other, rank), optional
-        What having an entry in each of the other side's rows says of a row, whatever its value.
+    prior : PriorArrays, optional
+        Prior mean of the rows; None if it is zero.
     """
 
     means: Array
     variances: Array
     precisions: NDArray[np.float64]
     offset: bool
-    pattern: Array | None = None
+    prior: PriorArrays | None = None
 
     def padded(self, part: Array) -> Array:
-        """`part` with a last column of zeros where there are no offsets."""
+        """`part` with a last column of zeros for the offset if this side has none."""
         return part if self.offset else np.ascontiguousarray(np.column_stack((part, np.zeros(len(part), part.dtype))))
 
-    def is_sound(self, n: int, n_other: int, rank: int) -> bool:
-        """Whether the sizes fit together, all is finite, no variance is negative and every precision positive."""
+    def is_sound(self, n: int, rank: int) -> bool:
+        """Return whether all arrays are finite floats of n rows and `rank` factors, and non-negative where needed."""
         width = rank + int(self.offset)
         parts = [(self.means, (n, width)), (self.variances, (n, width)), (self.precisions, (width,))]
-        parts += [] if self.pattern is None else [(self.pattern, (n_other, width))]
-        sound = all(part.shape == shape and part.dtype in KINDS and np.isfinite(part).all() for part, shape in parts)
+        if self.prior is not None:
+            parts += [(part, (len(part), width)) for part in self.prior.arrays.values()]
+        sound = all(part.shape == shape and part.dtype in FLOATS and np.isfinite(part).all() for part, shape in parts)
         return sound and bool((self.variances >= 0).all() and (self.precisions > 0).all())
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Both sides, and what their solves knew beside them.
+    """Both sides of a fitted factorization, and the settings of their row solves.
 
     Attributes
     ----------
     rows, cols : LearnedSide
     uncertain : bool
-        Whether variances are learned.
-    blur : float
+        Whether variances were estimated.
+    smoothing : float
         Variance by which corners of a nonsmooth loss are rounded.
     count_power : float
-        A row whose entries weigh n has its precisions times ``n**count_power``.
+        The precisions of a row whose entries weigh n are multiplied by ``n**count_power``.
     """
 
     rows: LearnedSide
     cols: LearnedSide
     uncertain: bool
-    blur: float = 0.0
+    smoothing: float = 0.0
     count_power: float = 0.0
 
     @property
@@ -74,41 +91,45 @@ class Learned:
         return int(self.rows.means.shape[1] - self.rows.offset)
 
     def transposed(self) -> "Learned":
-        """The same with rows and columns exchanged."""
+        """Rows and columns exchanged."""
         return replace(self, rows=self.cols, cols=self.rows)
 
     def posterior(self, noise_variance: float) -> Posterior:
-        """How sure the factors and offsets are."""
+        """Mean-field posterior of all factors and offsets."""
         parts = [side.padded(part) for side in (self.rows, self.cols) for part in (side.means, side.variances)]
         return Posterior(parts[0], parts[1], parts[2], parts[3], noise_variance)
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Plain values, and arrays by name, for a file; variances only where they are learned."""
-        about = {"uncertain": self.uncertain, "blur": self.blur, "count_power": self.count_power}
-        arrays: dict[str, Any] = {}
-        for name in ("rows", "cols"):
-            side = getattr(self, name)
-            about[f"{name}_offset"] = side.offset
-            kept = {"means": side.means, "precisions": side.precisions, "pattern": side.pattern}
-            kept["variances"] = side.variances if self.uncertain else None
-            arrays |= {f"learned_{name}_{part}": found for part, found in kept.items() if found is not None}
+        """Plain values, and arrays by name, for a file; variances only if they were estimated."""
+        about = {"uncertain": self.uncertain, "smoothing": self.smoothing, "count_power": self.count_power}
+        arrays: dict[str, Array] = {}
+        for name, side in (("rows", self.rows), ("cols", self.cols)):
+            about |= {f"{name}_offset": side.offset, f"{name}_prior": None if side.prior is None else side.prior.kind}
+            parts = {"means": side.means, "precisions": side.precisions}
+            parts |= {"variances": side.variances} if self.uncertain else {}
+            parts |= {} if side.prior is None else {f"prior_{part}": a for part, a in side.prior.arrays.items()}
+            arrays |= {f"learned_{name}_{part}": array for part, array in parts.items()}
         return about, arrays
 
     @classmethod
     def from_plain(cls, about: dict[str, Any], arrays: dict[str, Array]) -> "Learned":
-        """What `to_plain` described; takes its arrays out of `arrays`."""
+        """Inverse of `to_plain`; removes the arrays it uses from `arrays`."""
 
         def side(name: str) -> LearnedSide:
-            names = ("means", "variances", "precisions", "pattern")
-            kept: dict[str, Any] = {part: arrays.pop(f"learned_{name}_{part}", None) for part in names}
-            if kept["variances"] is None:
-                kept["variances"] = np.zeros_like(kept["means"])
-            return LearnedSide(offset=bool(about[f"{name}_offset"]), **kept)
+            prefix = f"learned_{name}_"
+            parts = {key.removeprefix(prefix): arrays.pop(key) for key in list(arrays) if key.startswith(prefix)}
+            kind = about[f"{name}_prior"]
+            inside = {key.removeprefix("prior_"): parts.pop(key) for key in list(parts) if key.startswith("prior_")}
+            if kind is not None and not isinstance(kind, str):
+                raise ValueError(f"the prior of the {name} has the name {kind!r}")
+            parts.setdefault("variances", np.zeros_like(parts["means"]))
+            prior = None if kind is None else PriorArrays(kind, inside)
+            return LearnedSide(offset=bool(about[f"{name}_offset"]), prior=prior, **parts)
 
-        about_solves = bool(about["uncertain"]), float(about["blur"]), float(about["count_power"])
-        return cls(side("rows"), side("cols"), *about_solves)
+        settings = bool(about["uncertain"]), float(about["smoothing"]), float(about["count_power"])
+        return cls(side("rows"), side("cols"), *settings)
 
     def is_sound(self, shape: tuple[int, int]) -> bool:
-        """Whether both sides fit together and to a model of that shape."""
-        sides = self.rows.is_sound(*shape, self.rank) and self.cols.is_sound(*shape[::-1], self.rank)
-        return sides and bool(np.isfinite([self.blur, self.count_power]).all()) and self.blur >= 0
+        """Return whether both sides fit together and to a model of that shape."""
+        sides = self.rows.is_sound(shape[0], self.rank) and self.cols.is_sound(shape[1], self.rank)
+        return sides and bool(np.isfinite([self.smoothing, self.count_power]).all()) and self.smoothing >= 0

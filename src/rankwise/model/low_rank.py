@@ -56,7 +56,7 @@ class LowRankModel(Recommending):
     path : ndarray of shape (longest, longest)
         Row k - 1 holds the coefficients of the rank-k model, zeros beyond.
     U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
-        Unit columns; those of the rows of a model made by `fold_in` are not.
+        Unit columns; those of the rows of a model made by `rankwise.fold_in` are not.
     row_labels, col_labels : ndarray or None
         Names of the rows and columns; None means their numbers.
     link : {"identity", "logit", "log"}
@@ -321,39 +321,6 @@ class LowRankModel(Recommending):
             calibration=None if self.calibration is None else self.calibration.transposed(),
             learned=None if self.learned is None else self.learned.transposed(),
         )
-
-    def fold_in(
-        self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, n_jobs: int | None = None, **names: Any
-    ) -> "LowRankModel":
-        """A model of rows (or columns) that came after the fit, the other side being as it is; no refit.
-
-        Each new row is solved for as the rows of the fit were: the same small convex problem, with the same ridge or
-        the same learned precisions and noise. A model of a pursuit has no ridge of its own: there, new rows are thought
-        to be spread as the fitted ones are, and the noise is what the fit left. A row without any entry gets the
-        offsets of the columns, and what is thought of a row before its entries are seen.
-
-        Parameters
-        ----------
-        new : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
-            New rows with the model's columns, matched by label if both have labels, else by number. With
-            ``axis="columns"``, new columns with the model's rows.
-        axis : {"rows", "columns"}, default="rows"
-        loss : str or Loss, optional
-            By default the model's own; needed for a model from a file that was learned with a loss of your own making.
-        n_jobs : int, optional
-            Threads; None means all usable cores. Results do not depend on it.
-        **names : names of columns
-            Of a long data frame, as in `fit`: ``row="user", col="film", value="stars"``, and ``weight=``.
-
-        Returns
-        -------
-        LowRankModel
-            Of the new rows alone, with the same columns, path and offsets; predictions at any rank of the path, and
-            their deviations, are had as from this one. Intervals are not: they were calibrated for other rows.
-        """
-        from .fold_in import fold_in
-
-        return fold_in(self, new, axis=axis, loss=loss, n_jobs=n_jobs, **names)
 
     def _checked(self, rank: int | None) -> int:
         if rank is None:

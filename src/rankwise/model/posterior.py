@@ -1,4 +1,4 @@
-"""How sure a model is of its factors."""
+"""Mean-field Gaussian posterior over factors and offsets."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Independent normal distributions of all factors and offsets.
+    """Independent normal posterior distributions of all factors and offsets.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Posterior:
         Factors, then the offset.
     col_means, col_variances : ndarray of shape (n_cols, rank + 1)
     noise_variance : float
-        Of an observation around the prediction; zero where the loss has no such thing.
+        Variance of an observation given its prediction; zero where the loss has no noise variance.
     """
 
     row_means: Array
@@ -31,12 +31,12 @@ class Posterior:
     noise_variance: float = 0.0
 
     def transposed(self) -> "Posterior":
-        """The same with rows and columns exchanged."""
+        """Posterior of the transposed matrix."""
         sides = self.col_means, self.col_variances, self.row_means, self.row_variances
         return Posterior(*sides, self.noise_variance)
 
     def spread(self, axis: str) -> NDArray[np.float64]:
-        """Expected squared distance of each row (or column) of the low-rank part from its mean, the factors' own."""
+        """Variance of each row (``axis="rows"``) or column of the low-rank part due to its own factors, summed."""
         pairs = (self.row_variances, self.col_means), (self.col_variances, self.row_means)
         variances, others = pairs[axis == "columns"]
         return np.asarray(variances[:, :-1] @ np.sum(others[:, :-1].astype(np.float64) ** 2, axis=0))

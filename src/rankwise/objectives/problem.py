@@ -16,6 +16,7 @@ from ..observations import Observations
 from .entrywise import EntrywiseGradient, Plane, Terms
 from .journal import Added, Journal
 from .point import Direction, Point
+from .sides import Side
 from .snapshot import Snapshot
 
 Array = NDArray[Any]
@@ -110,14 +111,14 @@ class Problem:
     @property
     def passes(self) -> int:
         """Passes made over the observations so far."""
-        return sum(engine.rounds for engine in self.sides.values())
+        return sum(engine.rounds for engine in self.engines.values())
 
     @property
-    def sides(self) -> Mapping[str, Engine]:
+    def engines(self) -> Mapping[str, Engine]:
         """Engines made so far, by axis."""
         return {"rows": self.engine} | ({} if self._columns is None else {"columns": self._columns})
 
-    def side(self, axis: str) -> Engine:
+    def engine_of(self, axis: str) -> Engine:
         """Return the engine over the shards of the rows, or of the columns, which is made on first use.
 
         Parameters
@@ -132,6 +133,11 @@ class Problem:
         if self._columns is None:
             self._columns = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
         return self._columns
+
+    def side(self, axis: str, offset: bool = True) -> Side:
+        """Return the rows, or the columns, as a side without factors and with offsets of zero, or without offsets."""
+        engine, size = self.engine_of(axis), self.shape[axis == "columns"]
+        return Side.empty(engine, size, offset, self.dtype)
 
     def reset(self) -> None:
         """Set X = 0, and the offsets to the fixed ones."""
@@ -233,7 +239,7 @@ class Problem:
 
     def close(self) -> None:
         """End the threads; they start again when needed."""
-        for engine in self.sides.values():
+        for engine in self.engines.values():
             engine.close()
 
     def _evaluated(self) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from ..engines import Engine
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
+from .sides import Side
 
 Array = NDArray[Any]
 
@@ -244,12 +245,16 @@ class HasSides(Entrywise, Movable, Protocol):
         ...
 
     @property
-    def sides(self) -> Mapping[str, Engine]:
+    def engines(self) -> Mapping[str, Engine]:
         """Engines made so far, by axis."""
         ...
 
-    def side(self, axis: str) -> Engine:
+    def engine_of(self, axis: str) -> Engine:
         """Return the engine over the shards of the rows, or over those of the transpose for ``axis="columns"``."""
+        ...
+
+    def side(self, axis: str, offset: bool = True) -> Side:
+        """Return the rows, or the columns, as a side without factors, with offsets of zero or none."""
         ...
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:

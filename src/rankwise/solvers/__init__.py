@@ -4,6 +4,7 @@ from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
 from .checkpoint import Checkpoint
+from .fold_in import fold_in
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record, StepReport
@@ -41,6 +42,7 @@ __all__ = [
     "StepReport",
     "Wiberg",
     "fit_offsets",
+    "fold_in",
     "get",
     "soft_impute",
     "solve",

@@ -312,14 +312,14 @@ def _named(objective: Checkpointable) -> dict[str, object]:
     """Return the objects of an objective that a state may refer to; a checkpoint stores only their names."""
     if not isinstance(objective, HasSides):
         return {}
-    return {"loss": objective.loss, "rows": objective.side("rows"), "columns": objective.sides.get("columns")}
+    return {"loss": objective.loss, "rows": objective.engine_of("rows"), "columns": objective.engines.get("columns")}
 
 
 def _references(objective: Checkpointable) -> dict[str, Any]:
     """Return callables for the objects that a checkpoint refers to by name."""
     if not isinstance(objective, HasSides):
         return {}
-    sides = {axis: partial(objective.side, axis) for axis in ("rows", "columns")}
+    sides = {axis: partial(objective.engine_of, axis) for axis in ("rows", "columns")}
     return {"loss": lambda: objective.loss, **sides}
 
 

@@ -1,4 +1,4 @@
-"""Going on from a model: its sides laid out for the new rows and columns, its terms as the start of a longer path."""
+"""Warm starts from a model: its sides for new rows and columns, or its terms as the start of a longer path."""
 
 from typing import Any
 
@@ -8,27 +8,27 @@ from numpy.typing import NDArray
 from .._errors import SettingError
 from ..engines import Engine
 from ..model import LearnedSide, LowRankModel
-from ..model.sides import Side
 from ..objectives import Entrywise, Movable, Objective, Problem
+from ..objectives.sides import Side
 from .validation import MOVABLE, check_needs
 
 Array = NDArray[Any]
 
 
 def check_start(objective: Objective, start: Any) -> None:
-    """Raise unless `start` is a model whose predictions mean the same as the objective's."""
+    """Raise unless `start` is a model with the objective's link."""
     if not isinstance(start, LowRankModel):
-        raise SettingError(f"`start` must be a model to go on from, got {type(start).__name__}.")
+        raise SettingError(f"`start` must be a LowRankModel, got {type(start).__name__}.")
     loss = objective.loss if isinstance(objective, Entrywise) else None
     if loss is not None and loss.link != start.link:
         raise SettingError(
-            f"The model predicts on the {start.link} scale and {loss!r} on the {loss.link} scale; fit anew without "
-            "warm_start to change the loss so."
+            f"`start` predicts on the {start.link} scale and {loss!r} on the {loss.link} scale; set warm_start=False "
+            "to fit from scratch."
         )
 
 
 def places(new: Array | None, old: Array | None, n_new: int, n_old: int) -> NDArray[np.int64]:
-    """Where each new row was before, -1 for those that were not: by label if both have labels, else by number."""
+    """Old number of each new row, -1 for added rows; matched by label if both have labels, else by number."""
     if new is None or old is None:
         numbers = np.arange(n_new)
         return np.where(numbers < n_old, numbers, -1)
@@ -37,30 +37,29 @@ def places(new: Array | None, old: Array | None, n_new: int, n_old: int) -> NDAr
 
 
 def side_places(problem: Problem, model: LowRankModel) -> tuple[Array, Array]:
-    """Places of the problem's rows and columns in the model."""
-    seen = problem.observations
-    rows = places(seen.row_labels, model.row_labels, seen.shape[0], model.shape[0])
-    return rows, places(seen.col_labels, model.col_labels, seen.shape[1], model.shape[1])
-
-
-def laid_out(part: Array, place: Array, fill: Array | float, dtype: Any) -> Array:
-    """Rows of `part` in their new places, `fill` in the others."""
-    found = np.empty((place.size, part.shape[1]), dtype)
-    found[:] = fill
-    found[place >= 0] = part[place[place >= 0]]
-    return found
+    """Numbers of the problem's rows and columns in the model, -1 for added ones."""
+    entries = problem.observations
+    rows = places(entries.row_labels, model.row_labels, entries.shape[0], model.shape[0])
+    return rows, places(entries.col_labels, model.col_labels, entries.shape[1], model.shape[1])
 
 
 def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: Engine, dtype: Any) -> Side:
-    """A side where the model left it; new rows are zero, with the variance they have before they are seen."""
-    means = laid_out(learned.means, place, 0.0, dtype)
-    variances = laid_out(learned.variances, place, 1.0 / learned.precisions if uncertain else 0.0, dtype)
-    counts = np.ones(place.size, dtype)
-    return Side(engine, means, variances, learned.precisions, np.zeros_like(means), counts, learned.offset)
+    """Side of a model for new row numbers; added rows are zero and have the variance of the prior."""
+
+    def laid_out(part: Array, fill: Array | float) -> Array:
+        rows = np.empty((place.size, part.shape[1]), dtype)
+        rows[:] = fill
+        rows[place >= 0] = part[place[place >= 0]]
+        return rows
+
+    means = laid_out(learned.means, 0.0)
+    variances = laid_out(learned.variances, 1.0 / learned.precisions if uncertain else 0.0)
+    multipliers = np.ones(place.size, dtype)
+    return Side(engine, means, variances, learned.precisions, np.zeros_like(means), multipliers, learned.offset)
 
 
 def resume_path(objective: Objective, rank: int, start: LowRankModel, method: str) -> None:
-    """Move to the longest model of the path, from which more terms are to follow."""
+    """Move the objective to the longest model of the path of `start`, to which more terms will be added."""
     check_needs(objective, (MOVABLE,), f"A warm start of {method}")
     assert isinstance(objective, Movable)
     seen = objective.observations if isinstance(objective, Entrywise) else None
@@ -68,15 +67,18 @@ def resume_path(objective: Objective, rank: int, start: LowRankModel, method: st
     moved = any(new is not None and old is not None and not np.array_equal(new, old) for new, old in labels)
     if objective.shape != start.shape or moved:
         raise SettingError(
-            f"{method} goes on only with the rows and columns it had, {start.shape[0]} x {start.shape[1]}; fit anew "
-            'without warm_start, or use refine="bayes" or "factors", which take in new ones.'
+            f"{method} can only be warm-started with the rows and columns of the model, {start.shape[0]} x "
+            f'{start.shape[1]}; set warm_start=False, or use method="bayes" or "factors", which accept new ones.'
         )
     if start.only_by is not None or start.learned is not None:
-        raise SettingError(f"{method} goes on from the path of a pursuit, and this model has none; fit anew.")
+        raise SettingError(
+            f"{method} can only be warm-started from a model fitted by a pursuit; set warm_start=False to fit from "
+            "scratch."
+        )
     if rank <= start.longest:
         raise SettingError(
-            f"{method} goes on to a higher rank than the {start.longest} that the model has, got rank={rank}; "
-            "for lower ones, ask for predictions with `rank=`."
+            f"`rank` must be above the {start.longest} of the model for a warm start of {method}, got {rank}; "
+            "for predictions of a lower rank use `predict_entries(..., rank=)`."
         )
     objective.reset()
     objective.move(start.path[-1], start.U, start.V)

@@ -1,84 +1,131 @@
-"""What factor and Bayesian sweeps carry from one to the next."""
+"""State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..losses import Loss
 from ..model import Offsets
-from ..model.sides import Side
 from ..objectives import Problem
-from .pattern_prior import PatternPrior
+from ..objectives.sides import RowSettings, Side
+from .row_priors import RowPrior
+from .steps import bisect
 
-FALLING = 0.05  # share of the loss that a sweep takes away while it still falls
+FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
 
 
 @dataclass
-class State:
-    """Both sides, and what is learned beside them."""
+class SweepState:
+    """Both sides, and everything that is learned beside them.
+
+    Attributes
+    ----------
+    rows, cols : Side
+    constant : float
+        Part of every prediction.
+    rank : int
+        Number of factors to reach.
+    weight : float
+        Total weight of the entries; their number if they have no weights.
+    loss : Loss
+    scale : float
+        Factor of the expected loss: one over the noise, where the loss has any.
+    curvature : float
+        Mean curvature of the entries' quadratic approximations.
+    smoothing : float
+        Variance that rounds the corners of a nonsmooth loss.
+    spread : float
+        Mean loss of the best constant, for nonsmooth losses; else zero.
+    priors : list of RowPrior
+        Those of the rows and of the columns, or none.
+    cost, previous_cost : float
+        Expected loss after the last sweep and after the one before it.
+    """
 
     rows: Side
     cols: Side
     constant: float
     rank: int
-    weight: float  # of all entries: their number, unless some count more than others
+    weight: float
     loss: Loss
     scale: float = 1.0
-    bend: float = 1.0
-    blur: float = 0.0
+    curvature: float = 1.0
+    smoothing: float = 0.0
     spread: float = 0.0
-    patterns: list[PatternPrior] = field(default_factory=list)
-    cost: float = np.inf  # expected loss after the last sweep
-    cost_before: float = np.inf
+    priors: list[RowPrior] = field(default_factory=list)
+    cost: float = np.inf
+    previous_cost: float = np.inf
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
-        """Each side with its other."""
+        """Each side with the other one."""
         return (self.rows, self.cols), (self.cols, self.rows)
 
+    def settings(self, estimate_variances: bool) -> RowSettings:
+        """Settings of the row solves."""
+        return RowSettings(self.constant, self.scale, estimate_variances, self.smoothing)
+
     def is_sound(self, problem: Problem) -> bool:
-        """Whether the sides are of the problem's shape, and what is learned beside them is finite and positive."""
-        rank, given = self.rows.rank, (self.scale, self.bend, self.weight)
-        numbers = np.array([self.constant, self.blur, self.spread, *given])
-        sizes = zip((self.rows, self.cols), (problem.side("rows"), problem.side("columns")), problem.shape, strict=True)
-        patterns = zip(self.patterns, self.sides, strict=True) if self.patterns else ()
+        """Return whether the sides fit the problem, and all numbers are finite and positive where needed."""
+        rank, positive = self.rows.rank, (self.scale, self.curvature, self.weight)
+        numbers = np.array([self.constant, self.smoothing, self.spread, *positive])
+        sizes = zip((self.rows, self.cols), (problem.engine, problem.engine_of("columns")), problem.shape, strict=True)
+        priors = zip(self.priors, self.sides, strict=True) if self.priors else ()
         return (
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
-            and all(p.side is side and p.other is other and p.is_sound() for p, (side, other) in patterns)
-            and not np.isnan([self.cost, self.cost_before]).any()
+            and all(prior.is_sound(side, other) for prior, (side, other) in priors)
+            and not np.isnan([self.cost, self.previous_cost]).any()
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )
 
-    def leave_out_faded(self, least: float) -> None:
-        """Go on without factors that move no prediction by `least` times the noise's spread, but for the strongest.
+    def prune(self, least_effect: float) -> None:
+        """Remove factors that move no prediction by `least_effect` standard deviations of the noise, except one.
 
-        While the loss still falls, the noise is overrated, and factors that come up late would be lost.
+        Nothing is pruned while the loss still falls: the noise is then overestimated, and factors that emerge late
+        would be lost.
         """
-        known = np.isfinite(self.cost_before)
-        steady = known and self.cost_before - self.cost <= FALLING * abs(self.cost_before)
+        known = np.isfinite(self.previous_cost)
+        steady = known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost)
         if not steady or not 0 < self.rows.rank == self.rank:
             return
-        tops = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
-        moves = tops[0].astype(np.float64) * tops[1] * np.sqrt(self.scale * self.bend)
-        kept = moves >= least
-        kept[moves.argmax()] = True
+        largest = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
+        effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
+        kept = effects >= least_effect
+        kept[effects.argmax()] = True
         self.narrow(kept)
         self.rank = self.rows.rank
 
     def narrow(self, kept: NDArray[np.bool_]) -> None:
-        """Leave factors out on both sides."""
+        """Remove the factors outside the mask `kept` from both sides."""
         if kept.all():
             return
         for k, (side, _) in enumerate(self.sides):
             places = side.narrow(np.flatnonzero(kept))
-            if self.patterns:
-                self.patterns[k].weights = np.ascontiguousarray(self.patterns[k].weights[:, places])
+            if self.priors:
+                self.priors[k].narrow(places)
 
     def place(self, problem: Problem) -> None:
-        """Move the problem to where the sides are."""
+        """Move the problem's point to the sides' means."""
         offsets: Offsets | None = None
         if self.constant or self.rows.offset or self.cols.offset:
             offsets = Offsets(self.constant, self.rows.offsets, self.cols.offsets)
         problem.place(offsets, self.rows.factors, self.cols.factors)
+
+
+def place_constant(problem: Problem, constant: float) -> None:
+    """Move the problem's point to the same prediction at every entry."""
+    no_factors = (np.zeros((size, 0), problem.dtype) for size in problem.shape)
+    problem.place(replace(Offsets.zero(problem.shape, problem.dtype), constant=constant), *no_factors)
+
+
+def best_constant(problem: Problem) -> float:
+    """Constant prediction of least value, for a problem at X = 0 without offsets."""
+    ones = [np.ones(size, problem.dtype) for size in problem.shape]
+    for sign in (1.0, -1.0):
+        phi = problem.along(sign * ones[0], ones[1])
+        weight = phi.best_weight() if problem.piecewise_linear else bisect(phi)[0]
+        if weight > 0:
+            return sign * weight
+    return 0.0

@@ -1,4 +1,4 @@
-"""Factor refinement: offsets first, a greedy start, then sweeps over rows and columns, the ridge given or learned."""
+"""Sweeps over rows and columns: offsets first, a greedy start, then row solves with a fixed or a learned ridge."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,33 +10,31 @@ from numpy.typing import NDArray
 from .._checks import is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
-from ..kernels.rows import Task
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
-from ..model.sides import Improved, Side
 from ..objectives import Problem
+from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .intercept import best_level, place_level
-from .pattern_prior import PatternPrior
-from .resume import laid_out, resumed_side, side_places
-from .sweep_state import State
+from .resume import resumed_side, side_places
+from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
+from .sweep_state import SweepState, best_constant, place_constant
 from .validation import NO_OFFSETS, SIDES, Need, need_not_negative, need_positive
 
 Array = NDArray[Any]
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)
-SPARE = 4  # directions beside the wanted ones in the block power iterations of the start
+SPARE = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
 LEAST_RIDGE = 1e-9
-START = 0.1  # variance that new factors start with, in units of what they are thought to have before they are seen
-OFFSET_RIDGE = 2.0  # of the offsets before it is learned, in entries: a row's offset is shrunk as if by two more zeros
+START = 0.1  # variance that new factors start with, in units of their prior variance
+OFFSET_RIDGE = 2.0  # ridge of the offsets before it is learned: each is shrunk as if by two more entries of zero
 
 
 @dataclass(frozen=True)
-class Sweeps(Solver[Problem, State]):
-    """What the two refinements share: the start, and the order of things."""
+class Sweeps(Solver[Problem, SweepState]):
+    """Base of the two kinds of sweeps: start, warm start and the order of updates."""
 
     offsets: str = "both"
     block: int | None = None
@@ -45,7 +43,7 @@ class Sweeps(Solver[Problem, State]):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
-    state_types: ClassVar[tuple[type, ...]] = (State, Side, PatternPrior)
+    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, *PRIORS.values())
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -59,17 +57,17 @@ class Sweeps(Solver[Problem, State]):
         if self.block is not None and not (is_whole(self.block) and self.block >= 1):
             raise SettingError(f"`block` must be None or an integer of at least 1, got {self.block!r}.")
 
-    def init(self, objective: Problem, rank: int) -> State:
-        """Fit the offsets; no factors yet."""
+    def init(self, objective: Problem, rank: int) -> SweepState:
+        """Fit the offsets, without factors."""
         problem = objective
         problem.reset()
-        if self.offsets != "none":  # zeros to begin with, so that one compiled version of the passes is enough
-            place_level(problem, 0.0)
-        constant = 0.0 if self.offsets == "none" else best_level(problem)
-        engines, sizes = (problem.side("rows"), problem.side("columns")), problem.shape
-        parts = zip(engines, sizes, OFFSETS[self.offsets], strict=True)
-        rows, cols = (Side.empty(*part, problem.dtype) for part in parts)
-        state = State(rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss)
+        if self.offsets != "none":  # offsets of zero first, so that one compiled version of the passes is enough
+            place_constant(problem, 0.0)
+        constant = 0.0 if self.offsets == "none" else best_constant(problem)
+        rows, cols = map(problem.side, ("rows", "columns"), OFFSETS[self.offsets])
+        state = SweepState(
+            rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss
+        )
         state.place(problem)
         self._begin(problem, state)
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
@@ -77,58 +75,63 @@ class Sweeps(Solver[Problem, State]):
         state.place(problem)
         return state
 
-    def resume(self, objective: Problem, rank: int, start: LowRankModel) -> State:
-        """Both sides where the model left them, new rows and columns included; the columns solved for once."""
+    def resume(self, objective: Problem, rank: int, start: LowRankModel) -> SweepState:
+        """Start from the sides of a model, with added rows and columns, and solve for the columns once."""
         problem, learned = objective, self._resumable(start, rank)
         problem.reset()
-        wanted = (problem.side("rows"), problem.side("columns")), side_places(problem, start)
+        engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
-            resumed_side(side, place, learned.uncertain, engine, problem.dtype)
-            for side, engine, place in zip((learned.rows, learned.cols), *wanted, strict=True)
+            resumed_side(side, places, learned.uncertain, engine, problem.dtype)
+            for side, engine, places in zip((learned.rows, learned.cols), engines, numbers, strict=True)
         )
         constant = 0.0 if start.offsets is None else float(start.offsets.constant)
-        if start.offsets is None and self.offsets != "none":  # then its level is zero, or it has none
-            place_level(problem, 0.0)
-            constant = best_level(problem)
+        if start.offsets is None and self.offsets != "none":  # a model without offsets has a constant of zero
+            place_constant(problem, 0.0)
+            constant = best_constant(problem)
         rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
-        state = State(rows, cols, constant, rank, weight, problem.loss, scale=start.scale)
-        self._go_on(problem, state, start)
+        state = SweepState(rows, cols, constant, rank, weight, problem.loss, scale=start.scale)
+        self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
-        state.narrow(live[0] & live[1])  # what is zero on a side would stay so
-        state.cost = self._improve(state, state.cols, state.rows, learned.uncertain).loss
+        state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
+        state.cost = self._improve(state, state.cols, state.rows).loss
         state.place(problem)
         return state
 
     def accepts(self, objective: Problem, state: object) -> bool:
-        """Whether the state is one of these sweeps on this problem."""
-        if not isinstance(state, State) or state.loss is not objective.loss or not state.is_sound(objective):
+        """Return whether a state restored from a checkpoint is valid for this solver and problem."""
+        if not isinstance(state, SweepState) or state.loss is not objective.loss or not state.is_sound(objective):
             return False
         return (state.rows.offset, state.cols.offset) == OFFSETS[self.offsets]
 
     def steps_from(self, start: LowRankModel | None, rank: int) -> int | None:
-        """A third of the sweeps from nothing at the same rank, two thirds if there are to be more factors."""
+        """Default number of sweeps; a third of it after a warm start, two thirds if factors are to be added."""
         if start is None or self.max_iter is None:
             return self.max_iter
         known = start.learned is not None and is_whole(rank) and rank <= start.learned.rank
         return -(-self.max_iter * (1 if known else 2) // 3)
 
     def _resumable(self, start: LowRankModel, rank: int) -> Learned:
-        """What the model has of its sides; refused unless these sweeps can go on from it."""
+        """Sides of the model; raises `SettingError` unless it was fitted by these sweeps with the same offsets."""
         name, learned = type(self).__name__, start.learned
         if learned is None or learned.uncertain != self.uncertain:
-            raise SettingError(f"{name} goes on only from a model that it has made; fit anew (warm_start=False).")
+            raise SettingError(
+                f"{name} can only be warm-started from a model fitted by {name}; set warm_start=False to fit from "
+                "scratch."
+            )
         bare = self.offsets == "none" and start.offsets is not None
         if bare or (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
-            raise SettingError(f"The model has other offsets than offsets={self.offsets!r}; fit anew, or with its own.")
+            raise SettingError(
+                f"offsets={self.offsets!r} differs from the offsets of the model; use those, or set warm_start=False."
+            )
         if rank < learned.rank:
             raise SettingError(
-                f"{name} goes on at the model's rank, {learned.rank}, or a higher one, got rank={rank}; for a lower "
-                "one ask for predictions with `rank=`, or fit anew."
+                f"`rank` must be at least the model's, {learned.rank}, for a warm start of {name}, got {rank}; for "
+                "predictions of a lower rank use `predict_entries(..., rank=)`, or set warm_start=False."
             )
         return learned
 
-    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
-        """More factors if there are to be any, then one sweep."""
+    def step(self, objective: Problem, rng: Generator, state: SweepState) -> StepReport:
+        """Add factors if the rank is not reached yet, then run one sweep."""
         n_products = 0
         if state.rows.rank < state.rank:
             block = state.rank if self.block is None else self.block
@@ -137,50 +140,50 @@ class Sweeps(Solver[Problem, State]):
         state.place(objective)
         return StepReport(n_products=n_products, value=value, settled=state.rows.rank == state.rank)
 
-    def _grow(self, problem: Problem, rng: Generator, state: State, n: int) -> int:
+    def _grow(self, problem: Problem, rng: Generator, state: SweepState, n: int) -> int:
         """Start new factors from the leading triplets of the negative gradient."""
         start = rng.standard_normal((problem.shape[1], min(n + SPARE, *problem.shape)))
         U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
-        length = held_back(problem, U[:, :n], V[:, :n], s[:n] / state.bend)
-        root = np.sqrt(length * s[:n] / state.bend)
+        length = descending_length(problem, U[:, :n], V[:, :n], s[:n] / state.curvature)
+        root = np.sqrt(length * s[:n] / state.curvature)
         precision, variance = self._first_precision(state)
         state.rows.widen((-U[:, :n] * root).astype(problem.dtype), precision, variance)
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _learned(self, state: State, count_power: float = 0.0) -> Learned:
-        """Both sides, for the model to keep."""
-        weights: list[Any] = [pattern.weights for pattern in state.patterns] or [None, None]
+    def _learned(self, state: SweepState, count_power: float = 0.0) -> Learned:
+        """Both sides and their priors, for the model."""
+        priors = [prior.to_arrays() for prior in state.priors] or [None, None]
         rows, cols = (
-            LearnedSide(side.means, side.variances, side.precisions, side.offset, pattern)
-            for (side, _), pattern in zip(state.sides, weights, strict=True)
+            LearnedSide(side.means, side.variances, side.precisions, side.offset, prior)
+            for (side, _), prior in zip(state.sides, priors, strict=True)
         )
-        return Learned(rows, cols, self.uncertain, state.blur, count_power)
+        return Learned(rows, cols, self.uncertain, state.smoothing, count_power)
 
-    def _improve(self, state: State, side: Side, other: Side, learned: bool) -> Improved:
-        found = side.improve(other, state.constant, Task(float(state.scale), learned), state.blur)
-        if found.bends > 0:
-            state.bend = found.bends / state.weight
-        return found
+    def _improve(self, state: SweepState, side: Side, other: Side) -> HalfSweep:
+        sums = side.improve(other, state.settings(self.uncertain))
+        if sums.curvatures > 0:
+            state.curvature = sums.curvatures / state.weight
+        return sums
 
-    def _begin(self, problem: Problem, state: State) -> None:
+    def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
 
-    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
-        """Beside the sides, what goes on from a model."""
+    def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
+        """Restore everything beside the sides from a model."""
         raise NotImplementedError
 
-    def _first_precision(self, state: State) -> tuple[float, float]:
-        """Precision of new factors before they are seen, and the variance they start with."""
+    def _first_precision(self, state: SweepState) -> tuple[float, float]:
+        """Prior precision of new factors, and the variance they start with."""
         raise NotImplementedError
 
-    def _sweep(self, problem: Problem, state: State) -> float:
+    def _sweep(self, problem: Problem, state: SweepState) -> float:
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class FactorSweeps(Sweeps):
-    """Newton steps on every row and every column by turns, with a given ridge.
+    """Alternating Newton steps on every row and every column, with a fixed ridge.
 
     Objective: f plus ``ridge / 2`` times the squared factors of every row and column. Cost per step: O(rank**2
     n_observed + rank**3 (n_rows + n_cols)). Rate: none known, the value never rises. Reference: alternating least
@@ -189,16 +192,16 @@ class FactorSweeps(Sweeps):
     Parameters
     ----------
     ridge : float, default=2
-        Of the factors.
+        Ridge of the factors.
     offsets : {"both", "none", "global", "rows", "columns"}, default="both"
     offset_ridge : float, default=0.2
     count_power : float, default=0
-        A row with n entries has its ridge times ``n**count_power``.
+        The ridge of a row with n entries is multiplied by ``n**count_power``.
     block : int, optional
-        Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
-    blur : float, default=0.01
-        Corners of nonsmooth losses are rounded over this share of the mean loss of a constant; over half of it at
-        first, and half as much each sweep, so that entries at a corner do not hold a row there.
+        Number of factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+    smoothing : float, default=0.01
+        Corners of nonsmooth losses are rounded over this fraction of the mean loss of the best constant. The first
+        sweep uses one half, and each sweep halves it, because a row may get stuck at a corner.
 
     Examples
     --------
@@ -211,12 +214,12 @@ class FactorSweeps(Sweeps):
     ridge: float = 2.0
     offset_ridge: float = 0.2
     count_power: float = 0.0
-    blur: float = 0.01
+    smoothing: float = 0.01
 
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        for name in ("ridge", "offset_ridge", "count_power", "blur"):
+        for name in ("ridge", "offset_ridge", "count_power", "smoothing"):
             need_not_negative(name, getattr(self, name))
 
     @classmethod
@@ -225,11 +228,11 @@ class FactorSweeps(Sweeps):
         summary = "factors and offsets, any loss, sweeps with a given ridge from a greedy start"
         return {"factors": NamedSolver(cls(), summary)}
 
-    def finish(self, state: State) -> dict[str, Any]:
-        """Both sides."""
+    def finish(self, state: SweepState) -> dict[str, Any]:
+        """Both sides and the scale, for the model."""
         return {"learned": self._learned(state, self.count_power), "scale": state.scale}
 
-    def _begin(self, problem: Problem, state: State) -> None:
+    def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
             self._sharpen(state, problem.value() / state.weight)
         for side, _ in state.sides:
@@ -237,62 +240,65 @@ class FactorSweeps(Sweeps):
         if self.count_power:
             for side, entries in ((state.rows, problem.observations), (state.cols, problem.observations.transposed())):
                 counts = np.maximum(entries.row_weights(), 1.0) ** self.count_power
-                side.counts = counts.astype(side.means.dtype)
+                side.multipliers = counts.astype(side.means.dtype)
 
-    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
-        place_level(problem, state.constant)  # where `init` looks at the spread
+    def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
+        place_constant(problem, state.constant)  # `_begin` measures the mean loss there
         self._begin(problem, state)
-        state.blur = 64 * (self.blur * state.spread) ** 2  # sharp again after three sweeps
+        state.smoothing = 64 * (self.smoothing * state.spread) ** 2  # down to its last value after three sweeps
         for side, _ in state.sides:
             side.precisions[: side.rank] = max(self.ridge, LEAST_RIDGE)
 
-    def _first_precision(self, state: State) -> tuple[float, float]:
+    def _first_precision(self, state: SweepState) -> tuple[float, float]:
         return max(self.ridge, LEAST_RIDGE), 0.0
 
-    def _sharpen(self, state: State, spread: float) -> None:
-        """Round corners by less than before; the value cannot rise by that."""
+    def _sharpen(self, state: SweepState, spread: float) -> None:
+        """Halve the width over which corners are rounded; this cannot raise the value."""
         state.spread = spread
-        state.blur = max(0.25 * state.blur or (0.5 * spread) ** 2, (self.blur * spread) ** 2)
+        state.smoothing = max(0.25 * state.smoothing or (0.5 * spread) ** 2, (self.smoothing * spread) ** 2)
 
-    def _sweep(self, problem: Problem, state: State) -> float:
+    def _sweep(self, problem: Problem, state: SweepState) -> float:
         if state.spread:
             self._sharpen(state, state.spread)
         loss = 0.0
         for side, other in state.sides:
-            loss = self._improve(state, side, other, learned=False).loss
-        if not problem.quadratic and majorised(problem.loss.formula):  # then it is a bound so far
-            loss = state.cols.expected_loss(state.rows, state.constant, state.blur)
-        squares = (np.sum(side.counts[:, None] * side.means**2, axis=0, dtype=np.float64) for side, _ in state.sides)
+            loss = self._improve(state, side, other).loss
+        if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
+            loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain))
+        squares = (
+            np.sum(side.multipliers[:, None] * side.means**2, axis=0, dtype=np.float64) for side, _ in state.sides
+        )
         return loss + sum(
-            0.5 * float(side.precisions @ found) for (side, _), found in zip(state.sides, squares, strict=True)
+            0.5 * float(side.precisions @ part) for (side, _), part in zip(state.sides, squares, strict=True)
         )
 
 
 @dataclass(frozen=True)
 class BayesSweeps(Sweeps):
-    """The same sweeps with the ridge of every component, of the offsets, and the noise learned from the data.
+    """Variational Bayes: sweeps that learn the ridge of every component, of the offsets, and the noise.
 
     Objective: the negative evidence bound of independent normal factors. Cost per step: as `FactorSweeps`, and a few
     passes for the pattern. Rate: none known, no step raises it. Reference: Lim and Teh, KDD Cup 2007 (variational
     Bayes for matrix factorisation), Koren, KDD 2008 (the pattern).
 
-    Every factor and offset has a mean and a variance. A sweep finds the best ones of each row given the columns, then
-    the other way round; then the precisions and the noise that make them likeliest. Components that the data does
-    not support fade out.
+    Every factor and offset has a mean and a variance. A sweep updates those of each row given the columns, then those
+    of each column given the rows, and then the precisions and the noise. Components that the data do not support shrink
+    to zero.
 
     Parameters
     ----------
     offsets : {"both", "none", "global", "rows", "columns"}, default="both"
     pattern_prior : bool, default=True
-        Whether the columns in which a row has entries say something of its factors, and the other way round.
+        If True, the prior mean of a row's factors depends on the set of columns observed in that row, as in SVD++, and
+        that of a column's factors on its set of rows.
     pattern_ridge : float, default=2
-        Ridge of what the pattern says, in units of the rows' own precisions.
+        Ridge of the pattern prior's weights, in units of the rows' own precisions.
     block : int, optional
-        Factors to add at a time, each time from one gradient and before a sweep; by default all at once.
+        Number of factors to add at a time, each time from one gradient and before a sweep; by default all at once.
     start_precision : float, default=10
-        Precision of new factors before it is learned, in units of ``sqrt(scale * mean weight of the parabolas)``.
+        Precision of new factors before it is learned, in units of ``sqrt(scale * mean curvature)``.
     least_effect : float, default=0
-        Leave components out once they move no prediction by so many standard deviations of the noise, but for one.
+        Prune components that move no prediction by this many standard deviations of the noise; one always stays.
 
     Examples
     --------
@@ -325,68 +331,75 @@ class BayesSweeps(Sweeps):
         summary = "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"
         return {"bayes": NamedSolver(cls(), summary)}
 
-    def step(self, objective: Problem, rng: Generator, state: State) -> StepReport:
-        """The same without the components that have faded, if they are to be left out."""
+    def step(self, objective: Problem, rng: Generator, state: SweepState) -> StepReport:
+        """Prune components whose effect is below `least_effect`, then run one sweep."""
         if self.least_effect:
-            state.leave_out_faded(self.least_effect)
+            state.prune(self.least_effect)
         return super().step(objective, rng, state)
 
-    def finish(self, state: State) -> dict[str, Any]:
-        """How sure the factors are."""
+    def finish(self, state: SweepState) -> dict[str, Any]:
+        """Both sides, the scale and the posterior, for the model."""
         learned = self._learned(state)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
         return {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
 
-    def _begin(self, problem: Problem, state: State) -> None:
+    def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
-        has_unit = problem.loss.log_normaliser(0.5) != 0  # a density of its target, which signs and levels have not
-        if problem.piecewise_linear and has_unit:
-            state.bend = 1.0 / (problem.observations.target_facts().spread or 1.0)
-        precision = OFFSET_RIDGE * state.scale * state.bend
+        is_density = problem.loss.log_normaliser(0.5) != 0  # of its target; not so for signs and ordinal levels
+        if problem.piecewise_linear and is_density:
+            state.curvature = 1.0 / (problem.observations.target_facts().spread or 1.0)
+        precision = OFFSET_RIDGE * state.scale * state.curvature
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], precision)
             side.variances[:] = 1.0 / precision
 
-    def _go_on(self, problem: Problem, state: State, start: LowRankModel) -> None:
-        if not self.pattern_prior:
-            return
-        state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
-        learned = start.learned
-        old = (None, None) if learned is None else (learned.rows.pattern, learned.cols.pattern)
-        for pattern, weights, place in zip(state.patterns, old, side_places(problem, start)[::-1], strict=True):
-            if weights is not None:
-                pattern.start(laid_out(weights, place, 0.0, problem.dtype))
+    def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
+        state.priors = self.make_priors(state)
+        learned, numbers = start.learned, side_places(problem, start)
+        saved = (None, None) if learned is None else (learned.rows.prior, learned.cols.prior)
+        for k, (arrays, places) in enumerate(zip(saved[: len(state.priors)], numbers[::-1], strict=False)):
+            if arrays is not None:
+                side, _ = state.sides[k]
+                state.priors[k] = prior = restored_prior(arrays, self.pattern_ridge)
+                prior.renumber(places, problem.dtype)
+                side.prior_means = prior.row_means(side.engine)
 
-    def _first_precision(self, state: State) -> tuple[float, float]:
-        precision = self.start_precision * float(np.sqrt(state.scale * state.bend))
+    def make_priors(self, state: SweepState) -> list[RowPrior]:
+        """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
+        if not self.pattern_prior:
+            return []
+        return [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
+
+    def _first_precision(self, state: SweepState) -> tuple[float, float]:
+        precision = self.start_precision * float(np.sqrt(state.scale * state.curvature))
         return precision, START / precision
 
-    def _sweep(self, problem: Problem, state: State) -> float:
-        self._learn_patterns(state)
+    def _sweep(self, problem: Problem, state: SweepState) -> float:
+        self._learn_priors(state)
         bound = loss = 0.0
         for k, (side, other) in enumerate(state.sides):
-            found = self._improve(state, side, other, learned=True)
-            loss = found.loss
-            squares = side.squares() + (state.patterns[k].squares() if state.patterns else 0.0)
+            sums = self._improve(state, side, other)
+            loss = sums.loss
+            squares = side.squares() + (state.priors[k].penalty(side) if state.priors else 0.0)
             n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
-            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - found.logs
-        state.cost_before, state.cost = state.cost, loss
+            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs
+        state.previous_cost, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
 
-    def _learn_patterns(self, state: State) -> None:
-        """Once there are factors, look at what the pattern says of each side."""
-        if not self.pattern_prior or not state.rows.rank:
+    def _learn_priors(self, state: SweepState) -> None:
+        """Improve the prior of each side, once there are factors."""
+        if not state.rows.rank:
             return
-        if not state.patterns:
-            state.patterns = [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
-        for pattern in state.patterns:
-            pattern.improve(2)
+        if not state.priors:
+            state.priors = self.make_priors(state)
+        for prior, (side, other) in zip(state.priors, state.sides, strict=False):
+            prior.improve(side, other)
 
 
-def held_back(problem: Problem, U: Array, V: Array, s: Array) -> float:
-    """Length, one or a half of that and so on, of the step ``-U diag(s) V.T`` that does not raise the value."""
+def descending_length(problem: Problem, U: Array, V: Array, s: Array) -> float:
+    """Factor 1, 1/2, 1/4, ... of the step ``-U diag(s) V.T`` with which it does not raise the value."""
     phi, length = problem.along(U, V, -s), 1.0
     value = problem.value()
     while length > 1e-9 and not phi(np.array([1.0, length]))[0] <= value:
@@ -395,7 +408,7 @@ def held_back(problem: Problem, U: Array, V: Array, s: Array) -> float:
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
-    """The offsets alone, their ridge learned; three sweeps.
+    """Fit offsets without factors, by three sweeps that learn their ridge.
 
     Examples
     --------
@@ -406,6 +419,6 @@ def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
     """
     solver = BayesSweeps(offsets)
     solver.init(problem, 1)
-    found = problem.offsets
+    fitted = problem.offsets
     problem.reset()
-    return found
+    return fitted

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...kernels.row_parts import RowProblem
 from ..base import Node, Results
 from ..offsets import Offsets
 from ..operations import AnyOperation, Call, Join
@@ -129,6 +130,8 @@ def map_arrays(value: Any, change: Change, name: str = "") -> Any:
     if isinstance(value, Offsets):
         rows, cols = (map_arrays(getattr(value, part), change, f"{name}.{part}") for part in ("rows", "cols"))
         return Offsets(value.constant, rows, cols)
+    if isinstance(value, RowProblem):
+        return value.map_arrays(partial(change, f"{name}.by_row"), partial(change, name))
     if isinstance(value, tuple):
         if not hasattr(value, "_fields"):
             return tuple(map_arrays(part, change, name) for part in value)

@@ -21,13 +21,12 @@ from rankwise import (
     Observations,
     Problem,
     SettingError,
+    fold_in,
     load,
     solve,
 )
-from rankwise.engines import Shard
-from rankwise.kernels.rows import Task
 from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
-from rankwise.model import save
+from rankwise.model import PriorArrays, save
 from rankwise.solvers import AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
@@ -53,8 +52,8 @@ def test_the_rows_of_the_fit_get_what_its_next_row_solves_give_them(loss, solver
     state, _ = run(solver, problem, rank=3, n_steps=5)
     np.testing.assert_array_equal(model.learned.rows.means, state.rows.means)  # the same fit
     for _ in range(1 if loss.quadratic else 400):
-        state.rows.improve(state.cols, state.constant, Task(state.scale, solver.uncertain), state.blur)
-    found = model.fold_in(problem.observations).learned.rows
+        state.rows.improve(state.cols, state.settings(solver.uncertain))
+    found = fold_in(model, problem.observations).learned.rows
     wanted, side = row_objective(state, solver.uncertain), state.rows
     means, variances, side.means, side.variances = side.means, side.variances, found.means, found.variances
     slack = 0.02 if loss is lopsided else 1e-6  # whose corners are not rounded: Newton's steps may end at one
@@ -73,23 +72,22 @@ def test_a_ridge_of_next_to_nothing_is_no_reason_to_stop_early():
     def loss(row):
         return Huber(0.4).value(model.offsets.constant + cols[:, 2] + row[2] + cols[:, :2] @ row[:2], x[0]).sum()
 
-    found = model.fold_in(x).learned.rows.means[0]
+    found = fold_in(model, x).learned.rows.means[0]
     assert loss(found) <= minimize(loss, found * 0, method="BFGS").fun + 1e-6
 
 
 def row_objective(state, uncertain):
     """What the row solves lower: scaled expected loss, distance from the prior, and minus half the log variances."""
     rows = state.rows
-    given = state.cols.given(state.constant, rows.offset, state.blur)
-    total = state.scale * rows.engine.run(Shard.expected_loss, given, rows.means, rows.variances)[0]
-    off = rows.counts[:, None] * rows.precisions * ((rows.means - rows.around) ** 2 + rows.variances)
+    total = state.scale * rows.expected_loss(state.cols, state.settings(uncertain))
+    off = rows.multipliers[:, None] * rows.precisions * ((rows.means - rows.prior_means) ** 2 + rows.variances)
     return total + 0.5 * off.sum() - (0.5 * np.log(rows.variances).sum() if uncertain else 0.0)
 
 
 @pytest.mark.parametrize("solver", [BayesSweeps(), FactorSweeps()], ids=lambda solver: type(solver).__name__)
 def test_the_model_of_the_rows_is_what_was_solved_for(solver):
     model = fitted(Huber(0.4), solver)
-    found = model.fold_in(make_observations(Huber(0.4), np.random.default_rng(3), (7, SHAPE[1]), 0.6))
+    found = fold_in(model, make_observations(Huber(0.4), np.random.default_rng(3), (7, SHAPE[1]), 0.6))
     rows, cols = found.learned.rows.means, found.learned.cols.means
     wanted = found.offsets.constant + rows[:, 3:] + cols[:, 3] + rows[:, :3] @ cols[:, :3].T
     np.testing.assert_allclose(found.to_dense(), wanted, atol=2e-3)  # but for components that have faded
@@ -104,7 +102,7 @@ def test_a_row_is_the_ridge_regression_on_the_columns_factors():
     design = np.column_stack((cols.means[seen, :3], np.ones(4)))
     rest = row[0, seen] - model.offsets.constant - cols.means[seen, 3]
     wanted = np.linalg.solve(design.T @ design + np.diag([0.8] * 3 + [0.3]), design.T @ rest)
-    found = model.fold_in(row)
+    found = fold_in(model, row)
     np.testing.assert_allclose(found.learned.rows.means[0], wanted, rtol=1e-9)
     assert found.offsets.rows[0] == pytest.approx(wanted[3])
 
@@ -121,7 +119,7 @@ TERMS += [(Absolute(), NonsmoothPursuit())]
 def test_rows_of_a_pursuit_are_the_likeliest_if_they_spread_as_the_fitted_ones(loss, solver):
     model = fitted(loss, solver, rank=4, seed=2)
     new = make_observations(loss, np.random.default_rng(8), (3, SHAPE[1]), 0.6)
-    found = model.fold_in(new)
+    found = fold_in(model, new)
     terms = model.V[:, : model.rank] * model.theta
     values, vectors = np.linalg.eigh(model.U.T @ model.U / SHAPE[0])
     root = vectors * np.sqrt(values)
@@ -157,9 +155,9 @@ def test_a_row_without_any_entry_gets_the_offsets(solver):
     offsets = np.zeros(SHAPE[1]) if model.offsets is None else model.offsets.constant + model.offsets.cols
     new = np.full((3, SHAPE[1]), np.nan)
     for nothing in (new, sp.csr_array((3, SHAPE[1]))):
-        np.testing.assert_array_equal(model.fold_in(nothing).to_dense(), np.tile(offsets, (3, 1)))
+        np.testing.assert_array_equal(fold_in(model, nothing).to_dense(), np.tile(offsets, (3, 1)))
     new[1, 2] = 1.5
-    found = model.fold_in(new).to_dense()
+    found = fold_in(model, new).to_dense()
     np.testing.assert_allclose(found[[0, 2]], np.tile(offsets, (2, 1)), rtol=1e-12)
     assert np.abs(found[1] - offsets).max() > 1e-3
 
@@ -168,8 +166,8 @@ def test_a_row_without_any_entry_gets_the_offsets(solver):
 def test_new_columns_are_new_rows_of_the_transpose(solver):
     model = fitted(solver=solver)
     new = make_observations(Square(), np.random.default_rng(5), (SHAPE[0], 4), 0.5)
-    found = model.fold_in(new, axis="columns")
-    wanted = model.transposed().fold_in(new.transposed())
+    found = fold_in(model, new, axis="columns")
+    wanted = fold_in(model.transposed(), new.transposed())
     assert found.shape == (SHAPE[0], 4)
     np.testing.assert_allclose(found.to_dense(), wanted.to_dense().T, rtol=1e-12)
     np.testing.assert_array_equal(found.seen.indices, new.indices)
@@ -180,9 +178,9 @@ def test_new_columns_are_new_rows_of_the_transpose(solver):
 def test_a_row_gets_the_same_alone_or_with_others(loss, solver):
     model = fitted(loss, solver)
     new = make_observations(loss, np.random.default_rng(6), (9, SHAPE[1]), 0.4)
-    together = model.fold_in(new)
+    together = fold_in(model, new)
     for i in np.unique(new.rows):
-        alone = model.fold_in(new.take_rows([i]))
+        alone = fold_in(model, new.take_rows([i]))
         if together.learned is not None:
             np.testing.assert_array_equal(alone.learned.rows.means[0], together.learned.rows.means[i])
         np.testing.assert_allclose(alone.U[0], together.U[i], rtol=1e-12)  # BLAS has another order for one row
@@ -193,13 +191,13 @@ def test_threads_change_no_bit():
     rng = np.random.default_rng(7)
     new = np.where(rng.random((9000, SHAPE[1])) < 0.9, rng.normal(size=(9000, SHAPE[1])), np.nan)
     assert Observations.from_dense(new).cuts().size > 2
-    np.testing.assert_array_equal(model.fold_in(new, n_jobs=1).U, model.fold_in(new, n_jobs=2).U)
+    np.testing.assert_array_equal(fold_in(model, new, n_jobs=1).U, fold_in(model, new, n_jobs=2).U)
 
 
 def test_any_rank_of_the_path_works_for_new_rows():
     problem = problem_of(Square(), 9)
     model = solve(problem, FactorSweeps(ridge=1.0), rank=3, max_iter=2000, tol=0).model
-    found = model.fold_in(problem.observations)
+    found = fold_in(model, problem.observations)
     for rank in range(4):
         np.testing.assert_allclose(found.to_dense(rank), model.to_dense(rank), atol=2e-3)
     for factors, terms, whole in (
@@ -208,7 +206,7 @@ def test_any_rank_of_the_path_works_for_new_rows():
     ):
         np.testing.assert_allclose(factors @ terms[:, :2].T, whole, atol=1e-12)
     pursuit = fitted(solver=GreedyPursuit("coefficients"))
-    rows = pursuit.fold_in(problem.observations)
+    rows = fold_in(pursuit, problem.observations)
     assert np.array_equal(rows.path, pursuit.path) and rows.to_dense(1).shape == SHAPE
 
 
@@ -235,13 +233,13 @@ def labelled(seed=0):
 def test_columns_are_matched_by_label():
     model = MatrixCompletion("square", 2).fit(labelled()).model_
     new = Observations.from_labels(["x", "x", "y"], ["eel", "bee", "ant"], [1.0, 2.0, -1.0])
-    found = model.fold_in(new)
+    found = fold_in(model, new)
     plain = np.full((2, 6), np.nan)
     plain[0, [4, 1]], plain[1, 0] = (1.0, 2.0), -1.0
-    np.testing.assert_array_equal(found.to_dense(), model.fold_in(plain).to_dense())
+    np.testing.assert_array_equal(found.to_dense(), fold_in(model, plain).to_dense())
     assert found.predict_entries(["y"], ["fox"]) == found.at(np.array([1]), np.array([5]))
     turned = Observations.from_labels(["r3", "r1"], ["new", "new"], [1.0, 2.0])
-    assert model.fold_in(turned, axis="columns").predict_entries(["r2"], ["new"]).shape == (1,)
+    assert fold_in(model, turned, axis="columns").predict_entries(["r2"], ["new"]).shape == (1,)
 
 
 EMPTY = {
@@ -257,23 +255,23 @@ EMPTY = {
 @pytest.mark.parametrize("new", EMPTY.values(), ids=EMPTY)
 def test_rows_without_any_entry_are_the_same_in_every_form(new):
     model = MatrixCompletion("square", 2).fit(labelled()).model_
-    wanted = model.fold_in(np.full((2, 6), np.nan)).to_dense()
-    np.testing.assert_array_equal(model.fold_in(new).to_dense(), wanted)
+    wanted = fold_in(model, np.full((2, 6), np.nan)).to_dense()
+    np.testing.assert_array_equal(fold_in(model, new).to_dense(), wanted)
 
 
 def test_rows_without_any_entry_keep_their_labels(tmp_path):
     model = MatrixCompletion("square", 2).fit(labelled()).model_
     new = pd.DataFrame({"who": ["x", "y"], "fox": [np.nan, np.nan]})
-    for found in (model.fold_in(new.set_index("who")), model.fold_in(new, row="who")):
+    for found in (fold_in(model, new.set_index("who")), fold_in(model, new, row="who")):
         assert found.recommend("y", 2)[0].size == 2 and found.row_labels.tolist() == ["x", "y"]
     save(found, tmp_path / "m")
     assert load(tmp_path / "m").recommend(["x", "y"], 6)[0].tolist() == found.recommend(["x", "y"], 6)[0].tolist()
     turned = new.set_index("who").rename(index={"x": "r1", "y": "r2"})
-    assert model.fold_in(turned, axis="columns").col_labels.tolist() == ["fox"]
+    assert fold_in(model, turned, axis="columns").col_labels.tolist() == ["fox"]
     with pytest.raises(DataError, match=r"1 column labels are unknown .*'gnu'"):
-        model.fold_in(new.rename(columns={"fox": "gnu"}), row="who")
+        fold_in(model, new.rename(columns={"fox": "gnu"}), row="who")
     with pytest.raises(DataError, match="row label 'x' is given more than once"):
-        model.fold_in(new.assign(who="x"), row="who")
+        fold_in(model, new.assign(who="x"), row="who")
 
 
 def bad_inputs():
@@ -300,7 +298,7 @@ def bad_inputs():
 def test_what_cannot_be_folded_in_gets_a_sentence(new, options, error, says):
     model = MatrixCompletion("square", 2).fit(labelled()).model_
     with pytest.raises(error, match=says):
-        model.fold_in(new, **options)
+        fold_in(model, new, **options)
 
 
 @pytest.mark.parametrize("solver", [BayesSweeps("columns"), FactorSweeps(), GreedyPursuit()], ids=repr)
@@ -308,9 +306,9 @@ def test_a_model_from_a_file_folds_in_the_same_bits(solver, tmp_path):
     model = fitted(Huber(0.4), solver)
     save(model, tmp_path / "m.rankwise")
     again, new = load(tmp_path / "m.rankwise"), make_observations(Huber(0.4), np.random.default_rng(1), (4, SHAPE[1]))
-    np.testing.assert_array_equal(again.fold_in(new).to_dense(), model.fold_in(new).to_dense())
-    save(model.fold_in(new), tmp_path / "n.rankwise")
-    np.testing.assert_array_equal(load(tmp_path / "n.rankwise").to_dense(), model.fold_in(new).to_dense())
+    np.testing.assert_array_equal(fold_in(again, new).to_dense(), fold_in(model, new).to_dense())
+    save(fold_in(model, new), tmp_path / "n.rankwise")
+    np.testing.assert_array_equal(load(tmp_path / "n.rankwise").to_dense(), fold_in(model, new).to_dense())
     if model.posterior is not None:
         np.testing.assert_array_equal(again.posterior.col_variances, model.posterior.col_variances)
 
@@ -319,7 +317,7 @@ def harms():
     yield "precisions", lambda part: -part
     yield "means", lambda part: part[:-1]
     yield "variances", lambda part: part * np.nan
-    yield "pattern", lambda part: part.astype(int)
+    yield "prior", lambda part: PriorArrays(part.kind, {"weights": part.arrays["weights"].astype(int)})
 
 
 @pytest.mark.parametrize("name, harm", list(harms()), ids=[name for name, _ in harms()])
@@ -338,20 +336,20 @@ def test_a_loss_of_ones_own_must_be_given_with_a_model_from_a_file(tmp_path):
     save(model, tmp_path / "m.rankwise")
     again = load(tmp_path / "m.rankwise")
     with pytest.raises(LossError, match="pass `loss=`"):
-        again.fold_in(new)
-    np.testing.assert_array_equal(again.fold_in(new, loss=lopsided).to_dense(), model.fold_in(new).to_dense())
+        fold_in(again, new)
+    np.testing.assert_array_equal(fold_in(again, new, loss=lopsided).to_dense(), fold_in(model, new).to_dense())
 
 
 def test_a_model_that_lacks_what_was_known_of_rows_says_so():
     model = replace(fitted(), learned=None)
     with pytest.raises(SettingError, match="fit it again"):
-        model.fold_in(np.ones((1, SHAPE[1])))
+        fold_in(model, np.ones((1, SHAPE[1])))
 
 
 def test_a_folded_model_can_fold_in_the_other_side():
     model = fitted()
-    rows = model.fold_in(make_observations(Square(), np.random.default_rng(2), (7, SHAPE[1]), 0.6))
-    both = rows.fold_in(make_observations(Square(), np.random.default_rng(3), (7, 5), 0.6), axis="columns")
+    rows = fold_in(model, make_observations(Square(), np.random.default_rng(2), (7, SHAPE[1]), 0.6))
+    both = fold_in(rows, make_observations(Square(), np.random.default_rng(3), (7, 5), 0.6), axis="columns")
     assert both.shape == (7, 5) and np.isfinite(both.to_dense()).all()
 
 

@@ -1,0 +1,198 @@
+"""Entries part of a row's problem: predictions, quadratic approximations and their sums, by tiles of entries."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, uint64
+
+from .expected import expected_at
+from .jit import inner, part
+from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, zeros
+
+TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
+STRIDE = uint64(LANES)
+_1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
+
+
+class Entries(NamedTuple):
+    """Observed entries of the rows, as in a CSR matrix, and the design of their predictions."""
+
+    indptr: Any  # (n_rows + 1,)
+    indices: Any  # (n_entries,)
+    targets: Any  # (n_entries,)
+    weights: Any  # (n_entries,), or None for ones
+    design: Any  # Design
+
+
+class Work(NamedTuple):
+    """Scratch for one row and one tile of its entries; `solution` and `diagonal` hold the results of a row solve."""
+
+    mean: Any  # (width,), in the factors' number type, as are those down to `scaled`
+    variance: Any  # (width,)
+    second_moment: Any  # (width,): mean**2 + variance
+    shrunk: Any  # (width,): a row of `scaled` over the diagonal
+    linear: Any  # (TILE,): factors @ mean
+    base: Any  # (TILE,)
+    base_variance: Any  # (TILE,)
+    prediction_variance: Any  # (TILE,)
+    target: Any  # (TILE,)
+    weight: Any  # (TILE,): zero beyond the tile's last entry
+    rhs_weight: Any  # (TILE,): factor of the entry's factors in the right-hand side
+    curvature: Any  # (TILE,)
+    factors: Any  # (TILE, width)
+    factor_variances: Any  # (TILE, width)
+    scaled: Any  # (TILE, width): factors times the curvature, or times its root
+    matrix: Any  # (width, width): upper half of the normal equations, or of the system of few entries
+    rhs: Any  # (width,): right-hand side of the normal equations
+    diagonal: Any  # (width,): diagonal of the normal equations
+    solution: Any  # (width,)
+    inverse_diagonal: Any  # (width,)
+    vector: Any  # (width,): right-hand side, then solution, of the system that is solved
+    zeros: Any  # (width,): mean and precisions of a row without a prior
+
+
+@inner
+def workspace(design):
+    """Scratch for rows with this design."""
+    kind, width = design.factors.dtype, design.factors.shape[1]
+    a, b, c = np.zeros((4, width), kind), np.zeros((8, TILE), kind), np.zeros((6, width))
+    c[1] = 1.0  # the diagonal, also beyond the last component
+    return Work(
+        *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
+        *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
+        *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4], c[5]),
+    )
+
+
+@part
+def padded_count(n):
+    """`n` rounded up to whole registers of float64, because a remainder loop would not be vectorized."""
+    return (n + _3) // _4 * _4
+
+
+@part
+def set_row(mean, variance, work):
+    """Copy a row's mean and variance to `work`, where `predict` reads them."""
+    row_mean, row_variance, second_moment = work.mean, work.variance, work.second_moment
+    for a in range(uint64(mean.size)):
+        m, v = mean[a], variance[a]
+        row_mean[a], row_variance[a], second_moment[a] = m, v, m * m + v
+
+
+@part
+def load_tile(entries, weights, lo, n, work):
+    """Copy entries lo to lo + n and their rows of the design to `work`; pad with entries of weight zero.
+
+    `weights` are those of `entries`: Numba leaves out the branch for weights only if None is an argument.
+    """
+    _, indices, targets, _, (factors, variances, base, base_variances) = entries
+    tile, tile_variances, bases, noises = work.factors, work.factor_variances, work.base, work.base_variance
+    target, weight = work.target, work.weight
+    for k in range(n):
+        target[k] = targets[lo + k]
+        weight[k] = 1.0 if weights is None else weights[lo + k]
+    for k in range(n, padded_count(n)):
+        target[k], weight[k] = target[0], 0.0
+    for k in range(n):
+        j = indices[lo + k]
+        for a in range(uint64(0), uint64(tile.shape[1]), STRIDE):
+            store(tile[k], a, load(factors[j], a))
+            store(tile_variances[k], a, load(variances[j], a))
+        bases[k], noises[k] = base[j], base_variances[j]
+
+
+@part
+def predict(n, work):
+    """Write the mean and the variance of the prediction at each entry of the tile."""
+    factors, factor_variances = work.factors, work.factor_variances
+    mean, variance, second_moment = work.mean, work.variance, work.second_moment
+    linears, spreads, noise, bases = work.linear, work.prediction_variance, work.base_variance, work.base
+    for k in range(n):
+        linear, spread = zeros(mean), zeros(mean)
+        for a in range(uint64(0), uint64(mean.size), STRIDE):
+            x = load(factors[k], a)
+            linear = add(linear, x, load(mean, a))
+            spread = add(spread, product(x, x), load(variance, a))
+            spread = add(spread, load(factor_variances[k], a), load(second_moment, a))
+        linears[k] = total(linear)
+        spreads[k] = total(spread) + noise[k]
+    for k in range(n, padded_count(n)):
+        linears[k], spreads[k], bases[k] = linears[0], spreads[0], bases[0]
+
+
+@part
+def tile_loss(loss, n, work):
+    """Expected loss of the tile's entries."""
+    value_sum, linears, bases, spreads = 0.0, work.linear, work.base, work.prediction_variance
+    targets, weights = work.target, work.weight
+    for k in range(padded_count(n)):
+        x = float64(linears[k]) + float64(bases[k])
+        value, _, _ = expected_at(loss, x, float64(spreads[k]), float64(targets[k]))
+        w = float64(weights[k])
+        value_sum += w * value if w > 0.0 else 0.0
+    return value_sum
+
+
+@part
+def approximate(loss, n, scale, work):
+    """Store the quadratic approximation of each entry's expected loss, times `scale`.
+
+    Returns the expected loss of the tile, the value of the approximations at a row of zeros without variance, and the
+    sum of the curvatures, all three without `scale`.
+    """
+    value_sum, at_zero, curvature_sum = 0.0, 0.0, 0.0
+    linears, bases, spreads = work.linear, work.base, work.prediction_variance
+    targets, weights, noises = work.target, work.weight, work.base_variance
+    curvatures, rhs_weights = work.curvature, work.rhs_weight
+    for k in range(padded_count(n)):
+        linear, spread, w = float64(linears[k]), float64(spreads[k]), float64(weights[k])
+        x = linear + float64(bases[k])
+        value, slope, weight = expected_at(loss, x, spread, float64(targets[k]))
+        value_sum += w * value if w > 0.0 else 0.0  # also where the value is infinite
+        at_zero += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
+        curvature_sum += w * weight
+        curvatures[k] = scale * w * weight
+        rhs_weights[k] = scale * w * (weight * linear - slope)
+    return value_sum, at_zero, curvature_sum
+
+
+@part
+def add_vectors(n, work):
+    """Add each entry's ``rhs_weight * factors`` to the right-hand side, ``curvature * variances`` to the diagonal."""
+    factors, factor_variances = work.factors, work.factor_variances
+    rhs_weight, curvature, rhs, diagonal = work.rhs_weight, work.curvature, work.rhs, work.diagonal
+    for a in range(uint64(0), uint64(rhs.size), STRIDE):
+        linear, spread = zeros(factors), zeros(factors)
+        for k in range(n):
+            linear = add_times(linear, rhs_weight[k], load(factors[k], a))
+            spread = add_times(spread, curvature[k], load(factor_variances[k], a))
+        accumulate(rhs, a, linear)
+        accumulate(diagonal, a, spread)
+
+
+@part
+def add_outer_products(n, work):
+    """Add ``curvature f f.T`` to the matrix's upper half, in blocks of eight by eight that stay in registers."""
+    tile, scaled, curvature = work.factors, work.scaled, work.curvature
+    matrix, width = work.matrix, uint64(work.mean.size)
+    for k in range(n):
+        for a in range(uint64(0), width, STRIDE):
+            store(scaled[k], a, times(curvature[k], load(tile[k], a)))
+    for a in range(uint64(0), width, STRIDE):
+        for b in range(a, width, STRIDE):
+            c0, c1, c2, c3 = zeros(tile), zeros(tile), zeros(tile), zeros(tile)
+            c4, c5, c6, c7 = zeros(tile), zeros(tile), zeros(tile), zeros(tile)
+            for k in range(n):
+                f, s = load(tile[k], b), scaled[k]
+                c0, c1 = add_times(c0, s[a], f), add_times(c1, s[a + _1], f)
+                c2, c3 = add_times(c2, s[a + _2], f), add_times(c3, s[a + _3], f)
+                c4, c5 = add_times(c4, s[a + _4], f), add_times(c5, s[a + _5], f)
+                c6, c7 = add_times(c6, s[a + _6], f), add_times(c7, s[a + _7], f)
+            accumulate(matrix[a], b, c0)
+            accumulate(matrix[a + _1], b, c1)
+            accumulate(matrix[a + _2], b, c2)
+            accumulate(matrix[a + _3], b, c3)
+            accumulate(matrix[a + _4], b, c4)
+            accumulate(matrix[a + _5], b, c5)
+            accumulate(matrix[a + _6], b, c6)
+            accumulate(matrix[a + _7], b, c7)

@@ -1,0 +1,122 @@
+"""Solver for rows with few entries: a system with one unknown per entry, by the Woodbury identity.
+
+The solution of ``(B + G.T G) x = rhs``, where ``sqrt(curvature) f`` are the rows of G, is ``x = B**-1 (rhs - G.T y)``
+with ``(I + G B**-1 G.T) y = G B**-1 rhs``. It needs a B that is easy to invert. Without a shared quadratic, B is the
+diagonal of the prior, a quadratic penalty and the design's variances. With one, B is the row's multiplier times
+S plus the prior, whose LDL factor is made once per half sweep (`SharedQuadratic.prepared`); a penalty is then not
+possible. The full solver is used for all other rows.
+"""
+
+import math
+
+from numba import float64, uint64
+
+from .jit import part
+from .lanes import accumulate, add, add_times, load, store, times, total, widen, zeros
+from .ldl import substitute
+from .row_entries import STRIDE
+from .row_parts import is_minimized_by_coordinates
+
+
+@part
+def is_available(shared, factored, penalty):
+    """Whether rows with these parts can be solved through their entries."""
+    if shared is None:
+        return True if penalty is None else not is_minimized_by_coordinates(penalty)
+    if factored is None:
+        return False
+    return penalty is None
+
+
+@part
+def to_entries(n, narrow, work):
+    """Write the system of a row with n entries, B being diagonal; zeros up to `narrow`."""
+    rhs, diagonal, solution, inverse = work.rhs, work.diagonal, work.solution, work.inverse_diagonal
+    factors, scaled, curvature, shrunk = work.factors, work.scaled, work.curvature, work.shrunk
+    matrix, vector = work.matrix, work.vector
+    width = uint64(rhs.size)
+    for a in range(width):
+        inverse[a] = 1.0 / diagonal[a]
+        solution[a] = inverse[a] * rhs[a]
+    for i in range(n):
+        root = math.sqrt(max(float64(curvature[i]), 0.0))
+        for a in range(uint64(0), width, STRIDE):
+            store(scaled[i], a, times(root, load(factors[i], a)))
+    for i in range(n):
+        g, row, sums = scaled[i], matrix[i], zeros(solution)
+        for a in range(uint64(0), width, STRIDE):
+            sums = add(sums, widen(load(g, a)), load(solution, a))
+        for a in range(width):
+            shrunk[a] = g[a] * inverse[a]
+        for j in range(i, n):
+            row[j] = dot(shrunk, scaled[j])
+        for j in range(n, narrow):
+            row[j] = 0.0
+        row[i] += 1.0
+        vector[i] = total(sums)
+    for j in range(n, narrow):
+        vector[j] = 0.0
+
+
+@part
+def from_entries(n, work):
+    """Write the row's solution from that of `to_entries`; add the entries' terms to the diagonal."""
+    scaled, vector, solution = work.scaled, work.vector, work.solution
+    inverse, diagonal = work.inverse_diagonal, work.diagonal
+    for a in range(uint64(0), uint64(solution.size), STRIDE):
+        left, squares = zeros(solution), zeros(scaled)
+        for i in range(n):
+            g = load(scaled[i], a)
+            left, squares = add_times(left, vector[i], widen(g)), add(squares, g, g)
+        store(solution, a, add(load(solution, a), times(-1.0, left), load(inverse, a)))
+        accumulate(diagonal, a, squares)
+
+
+@part
+def dot(one, other):
+    """Inner product of two vectors whose length is a multiple of eight."""
+    sums = zeros(one)
+    for a in range(uint64(0), uint64(one.size), STRIDE):
+        sums = add(sums, load(one, a), load(other, a))
+    return total(sums)
+
+
+@part
+def to_entries_factored(factored, multiplier, places, narrow, work):
+    """Write the system of a row with entries in columns `places`, B being `multiplier` times a factored matrix."""
+    factor, solved, rhs, solution = factored.factor, factored.solved, work.rhs, work.solution
+    factors, scaled, curvature, matrix, vector = work.factors, work.scaled, work.curvature, work.matrix, work.vector
+    n, width = uint64(places.size), uint64(rhs.size)
+    for a in range(width):
+        solution[a] = rhs[a] / multiplier
+    substitute(factor, solution, width, width)
+    for i in range(n):
+        root = math.sqrt(max(float64(curvature[i]), 0.0))
+        for a in range(uint64(0), width, STRIDE):
+            store(scaled[i], a, times(root, load(factors[i], a)))
+    for i in range(n):
+        g, row, sums = scaled[i], matrix[i], zeros(solution)
+        for a in range(uint64(0), width, STRIDE):
+            sums = add(sums, widen(load(g, a)), load(solution, a))
+        for j in range(i, n):
+            root = math.sqrt(max(float64(curvature[j]), 0.0))
+            row[j] = dot(g, solved[places[j]]) * root / multiplier
+        for j in range(n, narrow):
+            row[j] = 0.0
+        row[i] += 1.0
+        vector[i] = total(sums)
+    for j in range(n, narrow):
+        vector[j] = 0.0
+
+
+@part
+def from_entries_factored(factored, multiplier, places, work):
+    """Write the row's solution from that of `to_entries_factored`; add the entries' terms to the diagonal."""
+    solved, scaled, curvature = factored.solved, work.scaled, work.curvature
+    vector, solution, diagonal = work.vector, work.solution, work.diagonal
+    for i in range(uint64(places.size)):
+        g, f = scaled[i], solved[places[i]]
+        step = vector[i] * math.sqrt(max(float64(curvature[i]), 0.0)) / multiplier
+        for a in range(uint64(solution.size)):
+            solution[a] -= step * f[a]
+            diagonal[a] += g[a] * g[a]

@@ -1,0 +1,286 @@
+"""Parts of a row's problem, each picked by its type inside the kernels.
+
+Given the other side, row i minimizes over its factors x, and over their variances if these are estimated,
+
+    scale * (expected loss at its entries) + shared quadratic + prior + penalty.
+
+The last three parts are NamedTuples, or None if absent. `QUADRATICS`, `PRIORS` and `PENALTIES` hold the functions that
+`solve_rows` compiles for each type; None compiles to nothing. Other packages may add types of their own: their code is
+never cached on disk, because Numba's cache tells types apart by name only.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float64, types, uint64
+from numba.extending import overload
+
+from .jit import INLINED, part
+from .lanes import pad_columns
+from .ldl import factor_positive
+
+Change = Callable[[Any], Any]
+
+
+class Design(NamedTuple):
+    """The other side as the regressors of a row: ``prediction = base[j] + factors[j] @ x``."""
+
+    factors: Any  # (n_cols, width); a column of ones for this side's offset, then zeros up to a multiple of eight
+    variances: Any  # (n_cols, width)
+    base: Any  # (n_cols,)
+    base_variances: Any  # (n_cols,)
+
+    def padded(self) -> "Design":
+        """Factors and variances with columns of zeros up to a multiple of eight, as the kernels need them."""
+        factors, variances = (pad_columns(part, part.dtype) for part in self[:2])
+        return self._replace(factors=factors, variances=variances)
+
+
+class GaussianPrior(NamedTuple):
+    """Gaussian prior on the factors of each row: mean, precision per component, and a multiplier per row."""
+
+    means: Any  # (n_rows, d)
+    precisions: Any  # (d,)
+    multipliers: Any  # (n_rows,): factor of each row's precisions
+
+
+class SharedFactor(NamedTuple):
+    """LDL factor of ``S + diag(precisions)`` and the design's rows solved with it, for rows with few entries."""
+
+    factor: Any  # (width, width), as `ldl.factor` leaves it
+    solved: Any  # (n_cols, width)
+
+
+class SharedQuadratic(NamedTuple):
+    """``multipliers[i] * (x @ matrix @ x / 2 - vector @ x)``: one quadratic for all rows, a factor for each.
+
+    The expected value adds half of ``diag(matrix) @ variance``.
+    """
+
+    matrix: Any  # (d, d), symmetric positive semidefinite, float64
+    vector: Any  # (d,), float64
+    multipliers: Any  # (n_rows,)
+    factored: Any = None  # SharedFactor, or None if rows with few entries are solved like all others
+
+    def prepared(self, design: Design, prior: Any) -> "SharedQuadratic":
+        """The same with `factored` set, once per half sweep, if rows with few entries can use it.
+
+        They need a system that is the same for all rows up to a factor before their entries are added: a Gaussian prior
+        whose multipliers are those of the shared quadratic, and no variances in the design.
+        """
+        usable = isinstance(prior, GaussianPrior) and np.array_equal(self.multipliers, prior.multipliers)
+        if not usable or design.variances.any():
+            return self
+        d, width = self.vector.size, design.factors.shape[1]
+        whole = np.zeros((width, width))
+        whole[:d, :d] = self.matrix + np.diag(prior.precisions)
+        solved = np.zeros_like(design.factors)
+        solved[:, :d] = np.linalg.solve(whole[:d, :d], design.factors[:, :d].T).T
+        factor_positive(whole, np.uint64(d), np.uint64(width))
+        return self._replace(factored=SharedFactor(whole, solved))
+
+
+class RowProblem(NamedTuple):
+    """Everything of the rows' problems but their entries and the design."""
+
+    prior: Any
+    scale: float = 1.0  # factor of the expected loss
+    estimate_variances: bool = False
+    shared: Any = None
+    penalty: Any = None
+
+    @property
+    def built_in(self) -> bool:
+        """Whether all parts are of types declared in this module, so that compiled code may be cached on disk."""
+        return all(part is None or type(part) in BUILT_IN for part in (self.shared, self.prior, self.penalty))
+
+    def map_arrays(self, by_row: Change, others: Change) -> "RowProblem":
+        """Apply `by_row` to all arrays with a line per row of the matrix, and `others` to the rest."""
+        shared, prior, penalty = (_mapped(part, by_row, others) for part in (self.shared, self.prior, self.penalty))
+        return self._replace(shared=shared, prior=prior, penalty=penalty)
+
+
+class QuadraticRules(NamedTuple):
+    """What the kernels need of a type of shared quadratic."""
+
+    add: Any  # (part, i, rhs, diagonal, matrix): add its gradient, Hessian diagonal, and Hessian above the diagonal
+    value: Any  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
+    by_row: tuple[str, ...] = ("multipliers",)  # fields with a line per row
+
+
+class PriorRules(NamedTuple):
+    """What the kernels need of a type of prior: its Gaussian for row i."""
+
+    row: Any  # (part, i) -> mean of shape (d,), precisions of shape (d,), and a factor of these
+    by_row: tuple[str, ...] = ("means", "multipliers")
+
+
+class PenaltyRules(NamedTuple):
+    """What the kernels need of a type of penalty, a sum over components.
+
+    A penalty with `minimize` is solved for by coordinate descent. One without is quadratic, and `add` adds it to the
+    normal equations.
+    """
+
+    value: Any  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
+    add: Any = None  # (part, i, rhs, diagonal): add its gradient and Hessian, which is diagonal
+    minimize: Any = None  # (part, i, a, curvature, rhs) -> float: least x of ``curvature x**2 / 2 - rhs x + p(x)``
+    by_row: tuple[str, ...] = ()
+
+
+def gaussian_prior_row(prior, i):
+    """Mean, precisions and multiplier of row i."""
+    return prior.means[i], prior.precisions, float64(prior.multipliers[i])
+
+
+def shared_add(shared, i, rhs, diagonal, matrix):
+    """Add ``b_i S`` and ``b_i q`` to the normal equations; the diagonal of S goes to `diagonal`."""
+    S, q, b = shared.matrix, shared.vector, float64(shared.multipliers[i])
+    for a in range(uint64(q.size)):
+        rhs[a] += b * q[a]
+        diagonal[a] += b * S[a, a]
+        for c in range(a + uint64(1), uint64(q.size)):
+            matrix[a, c] += b * S[a, c]
+
+
+def shared_value(shared, i, mean, variance):
+    """Expected value of the shared quadratic at a row."""
+    S, q, total = shared.matrix, shared.vector, 0.0
+    for a in range(uint64(q.size)):
+        x, product = float64(mean[a]), 0.0
+        for c in range(uint64(q.size)):
+            product += S[a, c] * float64(mean[c])
+        total += x * (0.5 * product - q[a]) + 0.5 * S[a, a] * float64(variance[a])
+    return float64(shared.multipliers[i]) * total
+
+
+BUILT_IN = (SharedQuadratic, GaussianPrior)
+QUADRATICS: dict[type, QuadraticRules] = {SharedQuadratic: QuadraticRules(shared_add, shared_value)}
+PRIORS: dict[type, PriorRules] = {GaussianPrior: PriorRules(gaussian_prior_row)}
+PENALTIES: dict[type, PenaltyRules] = {}
+
+
+def _rules(kind: type) -> Any:
+    """Rules of a type of part."""
+    return {**QUADRATICS, **PRIORS, **PENALTIES}[kind]
+
+
+def _mapped(piece: Any, by_row: Change, others: Change) -> Any:
+    """A part with its arrays changed."""
+    if piece is None:
+        return None
+    names = _rules(type(piece)).by_row
+
+    def changed(name: str, value: Any) -> Any:
+        change = by_row if name in names else others
+        if isinstance(value, SharedFactor):
+            return SharedFactor(*map(change, value))
+        return change(value) if isinstance(value, np.ndarray) else value
+
+    return type(piece)(*(changed(name, value) for name, value in zip(piece._fields, piece, strict=True)))
+
+
+# Dispatch by type: each function below is plain Python, and has a twin that compiled code gets instead.
+
+_compiled = cache(part)
+
+
+def gaussian_row(prior, i, zeros):
+    """Mean and precisions of row i's prior, and a factor of the precisions; `zeros` without a prior."""
+    return (zeros, zeros, 0.0) if prior is None else PRIORS[type(prior)].row(prior, i)
+
+
+@overload(gaussian_row, jit_options=INLINED)
+def _gaussian_row(prior, i, zeros):
+    if isinstance(prior, types.NoneType):
+        return lambda prior, i, zeros: (zeros, zeros, 0.0)
+    rule = _compiled(PRIORS[prior.instance_class].row)
+    return lambda prior, i, zeros: rule(prior, i)
+
+
+def quadratic_add(shared, i, rhs, diagonal, matrix):
+    """Add the shared quadratic of row i to the normal equations."""
+    QUADRATICS[type(shared)].add(shared, i, rhs, diagonal, matrix)
+
+
+@overload(quadratic_add, jit_options=INLINED)
+def _quadratic_add(shared, i, rhs, diagonal, matrix):
+    rule = _compiled(QUADRATICS[shared.instance_class].add)
+    return lambda shared, i, rhs, diagonal, matrix: rule(shared, i, rhs, diagonal, matrix)
+
+
+def quadratic_value(shared, i, mean, variance):
+    """Expected value of row i's shared quadratic."""
+    return QUADRATICS[type(shared)].value(shared, i, mean, variance)
+
+
+@overload(quadratic_value, jit_options=INLINED)
+def _quadratic_value(shared, i, mean, variance):
+    rule = _compiled(QUADRATICS[shared.instance_class].value)
+    return lambda shared, i, mean, variance: rule(shared, i, mean, variance)
+
+
+def factored_of(shared):
+    """What `SharedQuadratic.prepared` has left for rows with few entries, or None."""
+    return shared.factored if isinstance(shared, SharedQuadratic) else None
+
+
+@overload(factored_of, jit_options=INLINED)
+def _factored_of(shared):
+    if isinstance(shared, types.NoneType) or shared.instance_class is not SharedQuadratic:
+        return lambda shared: None
+    return lambda shared: shared.factored
+
+
+def penalty_add(penalty, i, rhs, diagonal):
+    """Add a quadratic penalty on row i to the normal equations; nothing for other penalties."""
+    if not is_minimized_by_coordinates(penalty):
+        PENALTIES[type(penalty)].add(penalty, i, rhs, diagonal)
+
+
+@overload(penalty_add, jit_options=INLINED)
+def _penalty_add(penalty, i, rhs, diagonal):
+    rules = PENALTIES[penalty.instance_class]
+    if rules.minimize is not None:
+        return lambda penalty, i, rhs, diagonal: None
+    rule = _compiled(rules.add)
+    return lambda penalty, i, rhs, diagonal: rule(penalty, i, rhs, diagonal)
+
+
+def penalty_value(penalty, i, mean, variance):
+    """Expected value of the penalty on row i."""
+    return PENALTIES[type(penalty)].value(penalty, i, mean, variance)
+
+
+@overload(penalty_value, jit_options=INLINED)
+def _penalty_value(penalty, i, mean, variance):
+    rule = _compiled(PENALTIES[penalty.instance_class].value)
+    return lambda penalty, i, mean, variance: rule(penalty, i, mean, variance)
+
+
+def is_minimized_by_coordinates(penalty):
+    """Whether the penalty needs coordinate descent."""
+    return PENALTIES[type(penalty)].minimize is not None
+
+
+@overload(is_minimized_by_coordinates, jit_options=INLINED)
+def _is_minimized_by_coordinates(penalty):
+    if PENALTIES[penalty.instance_class].minimize is None:
+        return lambda penalty: False
+    return lambda penalty: True
+
+
+def coordinate_minimum(penalty, i, a, curvature, rhs):
+    """Minimizer over x of ``curvature x**2 / 2 - rhs x + p_a(x)``; of the quadratic alone for other penalties."""
+    rule = PENALTIES[type(penalty)].minimize
+    return rhs / curvature if rule is None else rule(penalty, i, a, curvature, rhs)
+
+
+@overload(coordinate_minimum, jit_options=INLINED)
+def _coordinate_minimum(penalty, i, a, curvature, rhs):
+    if PENALTIES[penalty.instance_class].minimize is None:
+        return lambda penalty, i, a, curvature, rhs: rhs / curvature
+    rule = _compiled(PENALTIES[penalty.instance_class].minimize)
+    return lambda penalty, i, a, curvature, rhs: rule(penalty, i, a, curvature, rhs)

@@ -1,0 +1,187 @@
+"""Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import all_finite
+from ..engines import Engine, Shard
+from ..kernels.lanes import padded
+from ..kernels.row_parts import Design, GaussianPrior, RowProblem, SharedQuadratic
+from ..model import LearnedSide
+from ..spectral.tall import blended
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """Settings that the row solves of both sides share.
+
+    Attributes
+    ----------
+    constant : float
+        Part of every prediction.
+    scale : float
+        Factor of the expected loss against the prior.
+    estimate_variances : bool
+        Whether factors have variances, or are numbers.
+    smoothing : float
+        Variance added to every prediction, which rounds the corners of a nonsmooth loss.
+    """
+
+    constant: float = 0.0
+    scale: float = 1.0
+    estimate_variances: bool = False
+    smoothing: float = 0.0
+
+
+@dataclass
+class Side:
+    """Factors of the rows, or of the columns as rows of the transpose.
+
+    Attributes
+    ----------
+    engine : Engine
+        Shards whose rows these are.
+    means, variances : ndarray of shape (n, rank + 1), or (n, rank) without offsets
+        Factors, then the offset; variances are zero where they are not estimated.
+    precisions : ndarray of shape (rank + 1,) or (rank,)
+        Prior precision of each component: the ridge.
+    prior_means : ndarray of shape (n, rank + 1) or (n, rank)
+        Prior mean of every row.
+    multipliers : ndarray of shape (n,)
+        Factor of each row's precisions.
+    offset : bool
+        Whether this side has offsets.
+    """
+
+    engine: Engine
+    means: Array
+    variances: Array
+    precisions: Array
+    prior_means: Array
+    multipliers: Array
+    offset: bool
+
+    @classmethod
+    def empty(cls, engine: Engine, size: int, offset: bool, dtype: Any) -> "Side":
+        """A side without factors, and with offsets of zero if it has any."""
+        shape = (size, int(offset))
+        means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
+        return cls(engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype), offset)
+
+    @classmethod
+    def from_learned(cls, learned: LearnedSide, engine: Engine) -> "Side":
+        """A side of a fitted model, with prior means of zero."""
+        prior_means, multipliers = np.zeros_like(learned.means), np.ones(learned.means.shape[0], learned.means.dtype)
+        sizes = learned.means, learned.variances, learned.precisions
+        return cls(engine, *sizes, prior_means, multipliers, learned.offset)
+
+    @property
+    def rank(self) -> int:
+        """Number of factors."""
+        return int(self.means.shape[1] - self.offset)
+
+    @property
+    def factors(self) -> Array:
+        """Means of the factors, shape (n, rank)."""
+        return self.means[:, : self.rank]
+
+    @property
+    def offsets(self) -> Array:
+        """Means of the offsets, shape (n,); zeros without offsets."""
+        return self.means[:, -1] if self.offset else np.zeros(self.means.shape[0], self.means.dtype)
+
+    def widen(self, factors: Array, precision: float, variance: float = 0.0) -> None:
+        """Insert more factors before the offset."""
+        places = [self.rank] * factors.shape[1]
+        self.means, self.variances, self.prior_means = (
+            np.ascontiguousarray(np.insert(part, places, new, axis=1))
+            for part, new in ((self.means, factors), (self.variances, variance), (self.prior_means, 0.0))
+        )
+        self.precisions = np.insert(self.precisions, places, precision)
+
+    def narrow(self, components: Array) -> Array:
+        """Remove all factors but `components`; return the columns that are left, the offset's among them."""
+        places = np.append(components, self.rank) if self.offset else components
+        self.means, self.variances, self.prior_means = (
+            np.ascontiguousarray(part[:, places]) for part in (self.means, self.variances, self.prior_means)
+        )
+        self.precisions = self.precisions[places]
+        return places
+
+    def design(self, constant: float, ones: bool, smoothing: float) -> Design:
+        """Regressors of the other side's rows; with a column of ones if that side has offsets."""
+        dtype, size = self.means.dtype, self.means.shape[0]
+        factors, variances = (np.zeros((size, padded(self.rank + int(ones))), dtype) for _ in range(2))
+        factors[:, : self.rank], variances[:, : self.rank] = self.factors, self.variances[:, : self.rank]
+        if ones:
+            factors[:, self.rank] = 1.0
+        spread = self.variances[:, -1] if self.offset else np.zeros(size, dtype)
+        return Design(factors, variances, (constant + self.offsets).astype(dtype), (spread + smoothing).astype(dtype))
+
+    def improve(self, other: "Side", settings: RowSettings, shared: Any = None, penalty: Any = None) -> "HalfSweep":
+        """Solve every row given the other side; one pass over the observations.
+
+        Parameters
+        ----------
+        other : Side
+        settings : RowSettings
+        shared, penalty : NamedTuple of a type that `rankwise.kernels.row_parts` has rules for, optional
+            Shared quadratic and penalty of the rows' problems.
+        """
+        if self.means.shape[1] == 0:
+            return HalfSweep(other.expected_loss(self, settings))
+        design = other.design(settings.constant, self.offset, settings.smoothing)
+        prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
+        if isinstance(shared, SharedQuadratic):
+            shared = shared.prepared(design, prior)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty)
+        rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
+        self.means, self.variances = rows
+        return HalfSweep(*sums)
+
+    def expected_loss(self, other: "Side", settings: RowSettings) -> float:
+        """Expected loss at both sides as they are; one pass over the observations."""
+        design = other.design(settings.constant, self.offset, settings.smoothing)
+        return float(self.engine.run(Shard.expected_loss, design, self.means, self.variances)[0])
+
+    def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
+        """Return whether all parts are finite, non-negative where they must be, and of n rows and `rank` factors."""
+        width = rank + int(self.offset)
+        block, line = (self.means, self.variances, self.prior_means), (self.multipliers,)
+        sizes = [*((part, (n, width)) for part in block), *((part, (n,)) for part in line)]
+        sound = all(part.shape == size and part.dtype == dtype and all_finite(part) for part, size in sizes)
+        sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
+        positive = (self.precisions > 0).all() and (self.multipliers > 0).all()
+        return sound and bool((self.variances >= 0).all() and positive)
+
+    def squares(self) -> NDArray[np.float64]:
+        """Sum over the rows of each component's expected squared distance from its prior mean."""
+        _, off = blended((1, self.means), (-1, self.prior_means), each=self.engine.each)
+        return off + np.sum(self.variances, axis=0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class HalfSweep:
+    """Sums over the rows of one side after their solve.
+
+    Attributes
+    ----------
+    loss : float
+        Expected loss; an upper bound of it where the quadratic approximations are bounds and the loss is not square.
+    halvings : float
+        Number of times that a row's step was halved.
+    logs : float
+        Half the sum of the log variances.
+    curvatures : float
+        Sum of the curvatures of the quadratic approximations.
+    """
+
+    loss: float
+    halvings: float = 0.0
+    logs: float = 0.0
+    curvatures: float = 0.0

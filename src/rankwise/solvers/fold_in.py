@@ -1,0 +1,333 @@
+"""Fold-in: factors and offsets of rows that were not in the fit, with the columns of a model as they are."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .. import losses
+from .._errors import DataError, LossError, SettingError
+from ..losses import Loss
+from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
+from ..objectives import Problem
+from ..objectives.sides import RowSettings, Side
+from ..observations import Observations, is_frame
+from ..observations.build import as_matrix
+from ..observations.frames import read_wide
+from ..observations.labels import as_labels, find
+from .row_priors import restored_prior
+
+Array = NDArray[Any]
+AXES = ("rows", "columns")
+ROUNDS = 300  # solves of a row at most; rows that no longer move are removed from later rounds
+FARTHEST = 16.0  # largest extrapolation, in steps
+SETTLED = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers
+ROUNDED = 0.01  # corners of nonsmooth losses are rounded over this fraction of the mean loss; over 50 times it at first
+
+
+def fold_in(
+    model: LowRankModel,
+    new: Any,
+    *,
+    axis: str = "rows",
+    loss: str | Loss | None = None,
+    n_jobs: int | None = -1,
+    **names: Any,
+) -> LowRankModel:
+    """Model of rows (or columns) that were not in the fit, with the other side unchanged.
+
+    Each new row solves the problem that a row of the fit solves: the same loss, the fixed or learned precisions and
+    noise. A model of a pursuit has no ridge; there, new rows have the covariance of the fitted ones as their prior,
+    and the noise is that of the fit. A row without entries gets its prior mean.
+
+    Parameters
+    ----------
+    model : LowRankModel
+    new : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
+        New rows with the model's columns, matched by label if both have labels, else by number. With
+        ``axis="columns"``, new columns with the model's rows.
+    axis : {"rows", "columns"}, default="rows"
+    loss : str or Loss, optional
+        By default the model's; required for a model from a file that was fitted with a user-defined loss.
+    n_jobs : int, default=-1
+        Number of threads; -1 means all usable cores. Results do not depend on it.
+    **names : names of columns
+        Of a long data frame, as in `fit`: ``row="user", col="film", value="stars"``, and ``weight=``.
+
+    Returns
+    -------
+    LowRankModel
+        Of the new rows alone, with the model's columns, path and column offsets. Predictions at any rank of the path
+        and their standard deviations are available; intervals are not, because they were calibrated for other rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    >>> model = rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=2).model
+    >>> new = np.full((1, 30), np.nan)
+    >>> new[0, :3] = [4.0, 3.0, 5.0]
+    >>> print(rw.fold_in(model, new))
+    LowRankModel(1 x 30, rank 2)
+    """
+    if axis not in AXES:
+        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    base = model if axis == "rows" else model.transposed()
+    solver = RowFolder.of(base, _loss(model, loss))
+    batch = Batch.read(base, new, axis, names)
+    with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+        folded = solver.model(batch, *solver.solve(batch, n_jobs))
+    return folded if axis == "rows" else folded.transposed()
+
+
+def _loss(model: LowRankModel, loss: str | Loss | None) -> Loss:
+    if loss is not None:
+        return losses.get(loss)
+    if model.loss is None:
+        raise LossError("The model has no loss, because files keep no user-defined loss; pass `loss=` to `fold_in`.")
+    return model.loss
+
+
+@dataclass(frozen=True)
+class Batch:
+    """New rows: their number, entries in the model's columns (None if there are no entries), and labels."""
+
+    size: int
+    observations: Observations | None
+    labels: Array | None = None
+
+    @classmethod
+    def read(cls, model: LowRankModel, new: Any, axis: str, names: dict[str, Any]) -> "Batch":
+        """Read new rows, or new columns as rows of the transpose."""
+        wide = is_frame(new) and {use for use, name in names.items() if name is not None} <= {"row"}
+        matrix, labels = read_wide(new, names.get("row")) if wide else (new, (None, None))
+        size = _size_if_empty(matrix) if wide or not names else None
+        if size is not None:
+            size, labels = (size, labels) if axis == "rows" else (size[::-1], labels[::-1])
+            _places(model, size[1], labels[1], axis)
+            return cls(size[0], None, as_labels(labels[0], size[0], axis[:-1]))
+        entries = Observations.from_dense(matrix, labels=labels) if wide else Observations.from_any(new, **names)
+        entries = _matched(model, (entries if axis == "rows" else entries.transposed()).weighted(), axis)
+        return cls(entries.shape[0], entries, entries.row_labels)
+
+    @property
+    def seen(self) -> Seen | None:
+        """Positions of the new rows' entries."""
+        if self.observations is None:
+            return Seen(np.zeros(self.size + 1, np.uint64), np.zeros(0, np.uint32))
+        return Seen.of(self.observations)
+
+
+def _size_if_empty(new: Any) -> tuple[int, int] | None:
+    """Shape of a matrix without any entry, which `Observations` cannot represent; None for others."""
+    if sp.issparse(new):
+        return tuple(new.shape) if new.nnz == 0 and len(new.shape) == 2 else None
+    if not isinstance(new, list | tuple | np.ndarray):
+        return None
+    array = as_matrix(new)
+    return array.shape if array.dtype.kind == "f" and bool(np.isnan(array).all()) else None
+
+
+def _places(model: LowRankModel, width: int, labels: Array | None, axis: str) -> Array | None:
+    """The model's numbers of the new rows' columns, by label if both have labels; None if they are the same."""
+    other = AXES[1 - AXES.index(axis)]
+    if model.col_labels is None or labels is None:
+        if width != model.shape[1]:
+            raise DataError(
+                f"The new {axis} have {width} {other} but the model has {model.shape[1]}; give all of them in the "
+                "model's order, or observations with labels."
+            )
+        return None
+    if np.array_equal(model.col_labels, labels):
+        return None
+    remedy = f"leave them out, or fit with the new {other} too"
+    return find(labels, model.col_labels, model.col_labels.size, other.rstrip("s"), remedy)
+
+
+def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
+    """The new rows with the model's column numbers."""
+    place = _places(model, new.shape[1], new.col_labels, axis)
+    if place is None:
+        return new
+    shape, labels = (new.shape[0], model.shape[1]), (new.row_labels, model.col_labels)
+    return Observations.from_coo(new.rows, place[new.indices], new.targets, shape, weights=new.weights, labels=labels)
+
+
+def _extrapolated(first: Array, second: Array, third: Array) -> Array:
+    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008)."""
+    step = second.astype(np.float64) - first
+    change = third.astype(np.float64) - second - step
+    size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, change))
+    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 1.0, FARTHEST)
+    return np.ascontiguousarray(first + 2 * length * step + length**2 * change, first.dtype)
+
+
+@dataclass(frozen=True)
+class RowFolder:
+    """Row solves with the columns of a model.
+
+    Attributes
+    ----------
+    base : LowRankModel
+    loss : Loss
+    learned : Learned
+        Sides that the row solves use: those of the fit, or an equivalent of a pursuit's terms.
+    rotation : ndarray of shape (rank, longest)
+        Takes the factors of a row to its line of the model's ``U``.
+    """
+
+    base: LowRankModel
+    loss: Loss
+    learned: Learned
+    rotation: Array
+
+    @classmethod
+    def of(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
+        """Row solves of a model of sweeps, or of a pursuit."""
+        if model.learned is not None:
+            factors = model.learned.cols.means[:, : model.learned.rank].astype(np.float64)
+            return cls(model, loss, model.learned, (factors.T @ model.V) / model.theta)
+        if model.posterior is not None:
+            raise SettingError("The model's file has no priors, which `fold_in` requires; fit the model again.")
+        return cls.of_terms(model, loss)
+
+    @classmethod
+    def of_terms(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
+        """Prior of a pursuit's rows: ``U = Z rotation`` with Z of variance 1.
+
+        ``rotation.T @ rotation`` is ``U.T @ U / n_rows``, and an entry counts for `model.scale`, one over the noise of
+        the fit, so that a row's solution is its likeliest if the rows are normal.
+        """
+        n, rank, dtype = max(model.shape[0], 1), model.longest, model.U.dtype
+        U = model.U.astype(np.float64)
+        values, vectors = np.linalg.eigh(U.T @ U / n)
+        rotation = (np.sqrt(np.maximum(values, 0.0)) * vectors).T
+        theta = np.zeros(rank)
+        theta[: model.rank] = model.theta
+        factors = (model.V * theta) @ rotation.T
+        squares = 0.0 if model.offsets is None else float(np.mean(model.offsets.rows.astype(np.float64) ** 2))
+        precisions = np.append(np.ones(rank), 1.0 / squares) if squares > 0 else np.ones(rank)
+        no_rows = np.zeros((0, precisions.size), dtype)
+        rows = LearnedSide(no_rows, no_rows, precisions, squares > 0)
+        if model.offsets is not None:
+            factors = np.column_stack((factors, model.offsets.cols))
+        factors = np.ascontiguousarray(factors, dtype)
+        cols = LearnedSide(factors, np.zeros_like(factors), np.ones(factors.shape[1]), model.offsets is not None)
+        smoothing = 0.0 if loss.smooth else (ROUNDED / model.scale) ** 2
+        return cls(model, loss, Learned(rows, cols, False, smoothing), rotation)
+
+    def solve(self, batch: Batch, n_jobs: int | None = -1) -> tuple[Array, Array]:
+        """Means and variances of the new rows."""
+        observations, rows = batch.observations, np.arange(batch.size)
+        means, variances = self._start(batch.size)
+        if observations is None or means.shape[1] == 0:
+            return means, variances
+        side = self._side(replace(self.learned.rows, means=means, variances=variances), observations, n_jobs)
+        moving, iterates = np.ones(batch.size, bool), [side.means]
+        for k in range(ROUNDS):
+            moves = self._improve(side, k)
+            means[rows[moving]], variances[rows[moving]] = side.means[moving], side.variances[moving]
+            moving &= moves  # a row that has converged stays, so that it does not depend on the other rows
+            if not moving.any():
+                break
+            iterates.append(side.means)
+            if len(iterates) == 3:
+                side.means = _extrapolated(*iterates)
+                iterates = [side.means]
+            if 2 * np.count_nonzero(moving) < moving.size:  # else it costs more than it saves
+                side.engine.close()
+                rows, iterates = rows[moving], [part[moving] for part in iterates]
+                side, moving = self._subset(side, moving, observations.take_rows(rows), n_jobs), moving[moving]
+        side.engine.close()
+        return means, variances
+
+    def _start(self, size: int) -> tuple[Array, Array]:
+        """Means of zero, and the prior's variances if variances are estimated."""
+        means = np.zeros((size, self.learned.rows.precisions.size), self.base.U.dtype)
+        variances = np.zeros_like(means)
+        if self.learned.uncertain:
+            variances += 1.0 / self.learned.rows.precisions
+        return means, variances
+
+    def _problem(self, observations: Observations, n_jobs: int | None) -> Problem:
+        return Problem(observations, self.loss, dtype=self.base.U.dtype, n_jobs=n_jobs)
+
+    def _side(self, start: LearnedSide, observations: Observations, n_jobs: int | None) -> Side:
+        """The new rows at their prior means."""
+        engine = self._problem(observations, n_jobs).side("rows").engine
+        side, other = (Side.from_learned(learned, engine) for learned in (start, self.learned.cols))
+        if self.learned.count_power:
+            counts = np.maximum(observations.row_weights(), 1.0) ** self.learned.count_power
+            side.multipliers = counts.astype(side.means.dtype)
+        if start.prior is not None:
+            prior = restored_prior(start.prior)
+            if not prior.is_sound(side, other):
+                raise DataError("The arrays of the model's row prior do not fit its sides; fit the model again.")
+            side.prior_means = prior.row_means(engine)
+            side.means = side.prior_means.copy()
+        return side
+
+    def _subset(self, side: Side, chosen: Array, observations: Observations, n_jobs: int | None) -> Side:
+        """The chosen rows of a side."""
+        return replace(
+            side,
+            engine=self._problem(observations, n_jobs).side("rows").engine,
+            means=side.means[chosen],
+            variances=side.variances[chosen],
+            prior_means=side.prior_means[chosen],
+            multipliers=side.multipliers[chosen],
+        )
+
+    def _improve(self, side: Side, k: int) -> Array:
+        """Run round k of the solve; return a mask of the rows that have not converged."""
+        before, learned, offsets = side.means, self.learned, self.base.offsets
+        smoothing = max(learned.smoothing, 2500 * learned.smoothing * 0.25**k)
+        constant = 0.0 if offsets is None else float(offsets.constant)
+        settings = RowSettings(constant, self.base.scale, learned.uncertain, smoothing)
+        side.improve(Side.from_learned(learned.cols, side.engine), settings)
+        if self.loss.quadratic:  # solved exactly
+            return np.zeros(before.shape[0], bool)
+        size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
+        return np.asarray((moved > SETTLED[size.itemsize] * size) | (smoothing > learned.smoothing))
+
+    def model(self, batch: Batch, means: Array, variances: Array) -> LowRankModel:
+        """The model of the new rows."""
+        base, learned = self.base, self.learned
+        rank, dtype = self.rotation.shape[0], base.U.dtype
+        U = np.ascontiguousarray(means[:, :rank].astype(np.float64) @ self.rotation, dtype)
+        offsets = base.offsets
+        if offsets is not None:
+            own = means[:, -1] if learned.rows.offset else np.zeros(batch.size, dtype)
+            offsets = Offsets(offsets.constant, own.copy(), offsets.cols)
+        sides = posterior = None
+        if base.learned is not None:
+            cols = replace(learned.cols, prior=self._column_prior(batch.size))
+            sides = replace(learned, rows=replace(learned.rows, means=means, variances=variances), cols=cols)
+        if base.posterior is not None and sides is not None:
+            posterior = sides.posterior(base.posterior.noise_variance)
+        return replace(
+            base,
+            U=U,
+            offsets=offsets,
+            posterior=posterior,
+            learned=sides,
+            loss=self.loss,
+            targets=None if base.targets is None else base.targets.for_new_rows(),
+            row_labels=batch.labels,
+            seen=batch.seen,
+            calibration=None,
+            facts={"folded_in": batch.size},
+        )
+
+    def _column_prior(self, size: int) -> Any:
+        """Prior of the columns, for which all rows are new."""
+        saved = self.learned.cols.prior
+        if saved is None:
+            return None
+        prior = restored_prior(saved)
+        prior.renumber(np.full(size, -1), self.base.U.dtype)
+        return prior.to_arrays()
