@@ -3,7 +3,7 @@
 from .admm import ADMM
 from .altmin import AltMin
 from .base import Solver
-from .fold_in import fold_in
+from .folding import fold_in
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record

@@ -15,7 +15,8 @@ class Solver:
     `grows`: each step adds to the rank, and the run ends at the wanted one; the others work at one rank.
     `keeps_path`: terms stay as they are when others join, so that the model of every rank passed is kept.
     `descends`: no step raises the value, so that the last point is the best.
-    `truncates`: terms change when others join, and a model of lower rank is the truncated one.
+    `truncates`: the last factors may be rotated into singular vectors, so that truncating them gives a model of every
+    lower rank. A solver with neither `keeps_path` nor `truncates` has its last factors kept as they are.
     `checkpoints`: what the steps carry can be written to a checkpoint.
     `max_iter`: steps to take at most unless the caller says otherwise; pursuits stop at the rank instead.
 
