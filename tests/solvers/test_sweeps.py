@@ -7,7 +7,7 @@ from loss_cases import BOUNDED, COMPILED, lopsided
 from scipy.optimize import minimize_scalar
 from sweep_cases import run
 
-from rankwise import MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
+from rankwise import MultitaskRegression, Observations, Problem, Ridged, SettingError, fold_in, load, solve
 from rankwise.kernels.expected import expected_at, majorised
 from rankwise.losses import (
     Absolute,
@@ -21,9 +21,9 @@ from rankwise.losses import (
     Square,
     SquaredHinge,
 )
-from rankwise.model import Offsets
+from rankwise.model import Offsets, PriorArrays, save
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
-from rankwise.solvers.row_priors import PatternPrior
+from rankwise.solvers.row_priors import PRIORS, PatternPrior, RowPrior
 from rankwise.solvers.sweep_state import best_constant
 from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS
 
@@ -790,6 +790,90 @@ def test_settings_that_the_bayes_sweeps_refuse(name, given):
 def test_a_pattern_prior_is_wanted_or_not():
     with pytest.raises(SettingError, match="`pattern_prior` must be True or False"):
         BayesSweeps(pattern_prior="yes")
+
+
+class KeptFactors(FactorSweeps):
+    """Sweeps whose factors have a meaning of their own and must not be rotated."""
+
+    truncates = False
+
+
+def test_factors_that_must_not_be_rotated_are_kept_as_they_are():
+    problem = problem_of(Square(), 36)
+    solver = KeptFactors(ridge=0.5)
+    model = solve(problem, solver, rank=3, max_iter=4, tol=0).model
+    state, _ = run(solver, problem, n_steps=4)
+    np.testing.assert_array_equal(model.U, state.rows.factors)
+    np.testing.assert_array_equal(model.V, state.cols.factors)
+    np.testing.assert_array_equal(model.theta, np.ones(3))
+    rotated = solve(problem, FactorSweeps(ridge=0.5), rank=3, max_iter=4, tol=0).model
+    np.testing.assert_allclose(model.to_dense(), rotated.to_dense(), atol=1e-3)  # but for negligible components
+    np.testing.assert_allclose(rotated.U.T @ rotated.U, np.eye(rotated.rank), atol=1e-9)
+    with pytest.raises(SettingError, match="keeps no path"):
+        model.predict_entries([0], [0], rank=1)
+    folded, wanted = (fold_in(fitted, problem.observations) for fitted in (model, rotated))
+    np.testing.assert_array_equal(folded.U, folded.learned.rows.means[:, :3])
+    np.testing.assert_allclose(folded.to_dense(), wanted.to_dense(), atol=1e-3)
+
+
+class MeanPrior:
+    """Every row is thought to be like the mean of all rows: a prior from outside the package."""
+
+    kind = "mean"
+
+    def __init__(self, mean):
+        self.mean = mean
+
+    @classmethod
+    def from_arrays(cls, saved, ridge):
+        return cls(saved.arrays["mean"][0])
+
+    def to_arrays(self):
+        return PriorArrays(self.kind, {"mean": self.mean[None]})
+
+    def improve(self, side, other):
+        self.mean = side.means.mean(axis=0)
+        side.prior_means = np.tile(self.mean, (side.means.shape[0], 1))
+
+    def penalty(self, side):
+        return np.zeros(self.mean.size)
+
+    def row_means(self, engine):
+        n = sum(shard.stop - shard.start for shard in engine.shards)
+        return np.tile(self.mean, (n, 1))
+
+    def narrow(self, places):
+        self.mean = self.mean[places]
+
+    def renumber(self, places, dtype):
+        self.mean = self.mean.astype(dtype)
+
+    def is_sound(self, side, other):
+        return self.mean.shape == side.means.shape[1:]
+
+
+class MeanSweeps(BayesSweeps):
+    """Bayesian sweeps with the toy prior on both sides."""
+
+    def make_priors(self, state):
+        return [MeanPrior(np.zeros(side.means.shape[1])) for side, _ in state.sides]
+
+
+def test_a_prior_from_outside_is_learned_saved_folded_in_and_started_from(monkeypatch, tmp_path):
+    monkeypatch.setitem(PRIORS, "mean", MeanPrior)
+    problem = problem_of(Square(), 37)
+    model = solve(problem, MeanSweeps(), rank=2, max_iter=6, tol=0).model
+    assert model.learned.rows.prior.kind == "mean" and isinstance(MeanPrior(np.zeros(3)), RowPrior)
+    save(model, tmp_path / "m.rankwise")
+    again, nothing = load(tmp_path / "m.rankwise"), np.full((2, problem.shape[1]), np.nan)
+    nothing[1, 0] = 1.0
+    folded = fold_in(again, nothing)
+    np.testing.assert_allclose(folded.learned.rows.means[0], model.learned.rows.prior.arrays["mean"][0], rtol=1e-6)
+    value = solve(problem, MeanSweeps(), rank=2, max_iter=6, tol=0).history[-1].value
+    assert solve(problem, MeanSweeps(), rank=2, max_iter=2, tol=0, start=again).history[-1].value <= value
+    monkeypatch.delitem(PRIORS, "mean")
+    with pytest.raises(SettingError, match="row prior of type 'mean'"):
+        fold_in(again, nothing)
 
 
 SIGNS = [Square(), Logistic(), SquaredHinge(), SmoothHinge(), Hinge()]

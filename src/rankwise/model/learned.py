@@ -101,7 +101,8 @@ class Learned:
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Plain values, and arrays by name, for a file; variances only if they were estimated."""
-        about = {"uncertain": self.uncertain, "smoothing": self.smoothing, "count_power": self.count_power}
+        about: dict[str, Any] = {"uncertain": self.uncertain, "smoothing": self.smoothing}
+        about["count_power"] = self.count_power
         arrays: dict[str, Array] = {}
         for name, side in (("rows", self.rows), ("cols", self.cols)):
             about |= {f"{name}_offset": side.offset, f"{name}_prior": None if side.prior is None else side.prior.kind}

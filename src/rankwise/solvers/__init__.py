@@ -4,7 +4,7 @@ from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
 from .checkpoint import Checkpoint
-from .fold_in import fold_in
+from .folding import fold_in
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record, StepReport

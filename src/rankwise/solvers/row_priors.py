@@ -91,7 +91,7 @@ class PatternPrior:
         """Return whether weights and lengths are finite and of the sides' sizes."""
         (n, width), n_other = side.means.shape, other.means.shape[0]
         known = self.weights.shape[1] if self.weights.ndim == 2 else width + 1
-        sizes = [(self.weights, (n_other, known))]
+        sizes: list[tuple[Array, tuple[int, ...]]] = [(self.weights, (n_other, known))]
         sizes += [] if self.lengths is None else [(self.lengths, (n,))]
         return int(side.offset) <= known <= width and all(
             part.shape == size and part.dtype == side.means.dtype and all_finite(part) for part, size in sizes

@@ -153,7 +153,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def _learned(self, state: SweepState, count_power: float = 0.0) -> Learned:
         """Both sides and their priors, for the model."""
-        priors = [prior.to_arrays() for prior in state.priors] or [None, None]
+        priors: list[Any] = [prior.to_arrays() for prior in state.priors] or [None, None]
         rows, cols = (
             LearnedSide(side.means, side.variances, side.precisions, side.offset, prior)
             for (side, _), prior in zip(state.sides, priors, strict=True)

@@ -188,6 +188,8 @@ class RowFolder:
     @classmethod
     def of(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
         """Row solves of a model of sweeps, or of a pursuit."""
+        if model.learned is not None and model.only_by is not None:  # the factors were kept as they are
+            return cls(model, loss, model.learned, np.diag(1.0 / model.theta))
         if model.learned is not None:
             factors = model.learned.cols.means[:, : model.learned.rank].astype(np.float64)
             return cls(model, loss, model.learned, (factors.T @ model.V) / model.theta)
