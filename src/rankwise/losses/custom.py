@@ -238,7 +238,7 @@ def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float, first: float)
         refuse(np.r_[False, off], "has values that do not fit its kinks")
 
 
-def _jit(function: Callable[..., Any], title: str, n_arguments: int = 2) -> Any:
+def _jit(function: Callable[..., Any], title: str, *, kinks: bool = False) -> Any:
     """Compile a user's function, with calls of `math` and `numpy` replaced by our own, which vectorize."""
     function = getattr(function, "py_func", function)
     if not isinstance(function, FunctionType):
@@ -248,25 +248,24 @@ def _jit(function: Callable[..., Any], title: str, n_arguments: int = 2) -> Any:
     fresh.__kwdefaults__ = function.__kwdefaults__
     compiled = numba.njit(**INLINED)(fresh)
 
-    def value(x, o):  # type: ignore[no-untyped-def]
+    def call(x, o):  # type: ignore[no-untyped-def]
         return compiled(x, o)
 
-    def kinks(o):  # type: ignore[no-untyped-def]
+    def five(o):  # type: ignore[no-untyped-def]
         slope, first, jump, second, other = compiled(o)
         return float(slope), float(first), float(jump), float(second), float(other)
 
+    whole = numba.njit(**INLINED)(five if kinks else call)
     try:
-        inspect.signature(function).bind(*[0.0] * n_arguments)
-        if n_arguments == 2:
-            numba.njit(**INLINED)(value).compile("float64(float64, float64)")
-        else:
-            numba.njit(**INLINED)(kinks).compile("UniTuple(float64, 5)(float64)")
+        inspect.signature(function).bind(*(0.0,) if kinks else (0.0, 0.0))
+        whole.compile("UniTuple(float64, 5)(float64)" if kinks else "float64(float64, float64)")
     except (numba.core.errors.NumbaError, TypeError) as error:
         raise LossError(
             f"The loss `{title}` cannot be compiled: {_reason(error)}. "
-            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on two numbers."
+            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on "
+            + ("one number, and return five." if kinks else "two numbers.")
         ) from error
-    return compiled
+    return whole if kinks else compiled
 
 
 def _code_and_constants(function: Any) -> Any:
@@ -325,7 +324,7 @@ def _complete(kind: type[Any], title: str, value: Function, declared: Declaratio
         value_of,
         _with_parameters(declared.slope, title) if declared.slope else difference,
         _with_parameters(declared.curvature, title) if declared.curvature else second_difference,
-        kinks=_kinks_with_parameters(declared.kinks, title) if declared.kinks else None,
+        kinks=_kinks(declared.kinks, title) if declared.kinks else None,
     )
 
 
@@ -338,11 +337,10 @@ def _with_parameters(function: Function, title: str) -> Any:
     return formula
 
 
-def _kinks_with_parameters(function: Kinks, title: str) -> Any:
-    compiled = _jit(function, title, n_arguments=1)
+def _kinks(function: Kinks, title: str) -> Any:
+    compiled = _jit(function, title, kinks=True)
 
     def kinks(p, o):  # type: ignore[no-untyped-def]
-        slope, first, jump, second, other = compiled(o)
-        return float(slope), float(first), float(jump), float(second), float(other)
+        return compiled(o)
 
     return kinks
