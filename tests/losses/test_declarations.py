@@ -238,7 +238,7 @@ def test_facts_that_the_values_contradict_are_refused(facts, message):
 
 @pytest.mark.parametrize("kinks", [lambda o: (-1.0, o), lambda x, o: (-1.0, o, 2.0, o, 0.0)], ids=["two", "of x"])
 def test_kinks_are_five_numbers_for_each_target(kinks):
-    with pytest.raises(rw.LossError, match="cannot be compiled: .* on one number, and return five"):
+    with pytest.raises(rw.LossError, match=r"cannot be compiled: .* on one number, and return five"):
         rw.loss(lambda x, o: abs(x - o), kinks=kinks).check_targets(np.array([0.0, 1.5]))
 
 
