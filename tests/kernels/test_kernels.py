@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from helpers import SMOOTH_LOSSES, random_pattern, targets_for
 from nonsmooth_cases import EACH_KIND
 
 from rankwise.kernels import entrywise, formulas, jit, pattern, piecewise
+from rankwise.losses import Square
 
 DTYPES = [np.float32, np.float64]
 SHAPES = {"wide": (7, 23), "tall": (31, 5), "single entry": (1, 1), "one row": (1, 9), "one column": (9, 1)}
@@ -334,7 +336,8 @@ def test_with_a_base_breakpoints_are_those_of_shifted_predictions(loss):
 @pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
 def test_compiled_formulas_equal_their_python_source(loss):
     x, _, o, _ = entries(loss, np.float64)
-    for compiled, formula in zip(loss._at(x, o), formulas.FORMULAS[type(loss.formula)], strict=True):
+    declared = loss.formulas
+    for compiled, formula in zip(loss._at(x, o), (declared.value, declared.slope, declared.curvature), strict=True):
         interpreted = [formula(loss.formula, *pair) for pair in zip(x, o, strict=True)]
         np.testing.assert_allclose(compiled, interpreted, rtol=1e-14)
 
@@ -443,16 +446,17 @@ def test_a_cache_chosen_by_the_user_for_all_of_numba_is_respected(tmp_path):
     assert not other.exists()
 
 
-def test_a_change_in_any_kernel_file_gets_a_new_cache(tmp_path, monkeypatch):
-    for source in Path(jit.__file__).parent.glob("*.py"):
-        (tmp_path / source.name).write_bytes(source.read_bytes())
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "jit.py"))
-    seen = {jit.sources_digest()}
-    for source in tmp_path.iterdir():
+def test_a_change_in_any_kernel_or_loss_gets_a_new_cache(tmp_path, monkeypatch):
+    package = Path(jit.__file__).parents[1]
+    for folder in ("kernels", "losses"):
+        shutil.copytree(package / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels" / "jit.py"))
+    sources, digests = sorted(tmp_path.rglob("*.py")), {jit.sources_digest()}
+    for source in sources:
         with source.open("a") as file:
             file.write("# changed\n")
-        seen.add(jit.sources_digest())
-    assert len(seen) == 1 + len(list(tmp_path.iterdir()))
+        digests.add(jit.sources_digest())
+    assert len(digests) == 1 + len(sources)
 
 
 @pytest.mark.slow
@@ -461,7 +465,7 @@ def test_a_sum_of_a_hundred_million_float32_terms_keeps_its_digits():
     n = 100_000_000
     predicted, targets = np.zeros(n, np.float32), np.full(n, 0.1, np.float32)
     targets[::3] = 0.7
-    value, norm, inner = entrywise.evaluate(formulas.SquareFormula(), predicted, None, targets, None, predicted)
+    value, norm, inner = entrywise.evaluate(Square().formula, predicted, None, targets, None, predicted)
     few, many = np.float64(np.float32(0.7)), np.float64(np.float32(0.1))
     thirds = len(range(0, n, 3))
     wanted = thirds * few**2 + (n - thirds) * many**2

@@ -228,7 +228,7 @@ def test_thresholds_come_from_levels_only(targets, message):
 @pytest.mark.parametrize("rest", [{}, {"thresholds": None}], ids=str)
 @pytest.mark.parametrize("name", ["ordinal", "ordinal-hinge", "proportional-odds"])
 def test_plain_values_make_up_no_thresholds(name, rest):
-    with pytest.raises(rw.LossError, match="thresholds are missing"):
+    with pytest.raises(rw.LossError, match=r"thresholds of the loss .* are missing"):
         losses.from_plain({"name": name, "parameters": {"levels": 50} | rest})
 
 
@@ -460,7 +460,7 @@ def test_counts_up_to_thousands_are_no_reason_to_refuse_an_exponential_loss():
 
 
 REFUSED = {
-    "not convex": (lambda x, o: -((x - o) ** 2), {}, "bends down, so it is not convex,"),
+    "not convex": (lambda x, o: -((x - o) ** 2), {}, "has a slope that decreases, so it is not convex,"),
     "hardly not convex": (lambda x, o: (x - o) ** 2 - 0.2 * x**4, {}, "not convex"),
     "wrong sign": (lambda x, o: (x - o) ** 2, {"slope": lambda x, o: 2 * (o - x)}, "slope that does not fit"),
     "off by a tenth": (lambda x, o: (x - o) ** 2, {"slope": lambda x, o: 2.2 * (x - o)}, "slope that does not fit"),

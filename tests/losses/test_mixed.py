@@ -7,6 +7,7 @@ from helpers import targets_for
 import rankwise as rw
 from rankwise.kernels.expected import expected_at
 from rankwise.losses import (
+    BY_NAME,
     Absolute,
     EpsilonInsensitive,
     Hinge,
@@ -18,13 +19,17 @@ from rankwise.losses import (
     Poisson,
     ProportionalOdds,
     Quantile,
+    SmoothHinge,
     Square,
+    SquaredHinge,
     mixed,
 )
 from rankwise.solvers import FactorSweeps, solve
 
 COLUMNS = [Square(), Huber(0.4), Absolute(), Quantile(0.8), Hinge(), Logistic(), Poisson()]
 COLUMNS += [Ordinal(4), OrdinalHinge(3, (-1.0, 0.3)), ProportionalOdds(5), Huber(2.0), ProportionalOdds(2)]
+COLUMNS += [SquaredHinge(), SmoothHinge(), EpsilonInsensitive(0.3)]
+COLUMNS += [kind() for kind in BY_NAME.values() if kind not in {type(loss) for loss in COLUMNS}]  # any new one
 SCALES, SHIFTS = np.linspace(0.5, 3.0, len(COLUMNS)), np.linspace(-1.0, 1.0, len(COLUMNS))
 
 
@@ -36,8 +41,8 @@ def entries(n=40, seed=0):
     return columns, targets, *Mixed.encode(COLUMNS, columns, targets, scales=SCALES, shifts=SHIFTS)
 
 
-def test_every_kind_that_a_column_may_have_is_under_test():
-    assert {type(loss) for loss in COLUMNS} == set(mixed.KINDS)
+def test_every_registered_loss_can_be_a_column():
+    assert {type(loss) for loss in COLUMNS} == set(BY_NAME.values())
 
 
 def test_a_code_stands_for_its_column_and_target():
@@ -105,10 +110,15 @@ def test_more_values_than_float32_can_number_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([], [0], [1.0]), rw.LossError, "at least one loss"),
-        (([EpsilonInsensitive()], [0], [1.0]), rw.LossError, "takes at least one loss, of square.*EpsilonInsensitive"),
-        (([Square()], [0, 0], [1.0]), rw.DataError, "one column for each value"),
-        (([Square()], [1], [1.0]), rw.DataError, "has 1 losses, got columns up to 1"),
+        (([], [0], [1.0]), rw.LossError, "`losses` must contain at least one loss"),
+        ((["square"], [0], [1.0]), rw.LossError, "`losses` must contain objects of `rankwise.losses`, got 'square'"),
+        (([Mixed([Square()], [0], [1.0])], [0], [0.0]), rw.LossError, "Mixed cannot be a column of Mixed: its targets"),
+        (([Square()], [0, 0], [1.0]), rw.DataError, "`columns` and `values` must have the same length"),
+        (
+            ([Square()], [1], [1.0]),
+            rw.DataError,
+            "`columns` must lie between 0 and 0, .* got 1 to 1",
+        ),
         (([Logistic()], [0], [0.0]), rw.DataError, r"Logistic needs targets that are -1 or \+1"),
     ],
 )

@@ -75,7 +75,7 @@ def check_values(table: Table, loss: Loss | None) -> None:
         k = int(wrong[0])
         raise DataError(
             f"{table.path}, {table.line_of(k)}: the {loss.name} loss needs values that are {loss.domain}, and this one "
-            f"is {table.values[k]:g} ({wrong.size:,} of {table.size:,} are not). {loss.domain_cure}"
+            f"is {table.values[k]:g} ({wrong.size:,} of {table.size:,} are not). {loss.domain.remedy}"
         )
 
 

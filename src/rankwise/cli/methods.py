@@ -60,10 +60,10 @@ def _rank(solver: solvers.Solver[Any, Any]) -> str:
 
 def _plain(name: str) -> dict[str, object]:
     loss = losses.get(name)
-    return {"values": loss.domain, "smooth": loss.smooth, "lipschitz": loss.lipschitz, "link": loss.link}
+    return {"values": str(loss.domain), "smooth": loss.smooth, "lipschitz": loss.lipschitz, "link": loss.link}
 
 
 def _facts(name: str) -> tuple[str, str, str, str]:
     loss = losses.get(name)
     bound = "none" if loss.lipschitz is None else f"{loss.lipschitz:g}"
-    return name, loss.domain, "yes" if loss.smooth else "no", bound
+    return name, str(loss.domain), "yes" if loss.smooth else "no", bound

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from ..losses import Logistic, Loss, Poisson
+from ..losses.levels import cumulative_log_odds
 from ..losses.links import response
-from ..losses.ordinal import cumulative_log_odds
 
 Array = NDArray[Any]
 NORMAL = 1.4826  # standard deviation of normal numbers whose median distance from the median is 1
@@ -55,7 +55,7 @@ class Column:
         """Mean expected loss above that of a perfect prediction; averaged over two points."""
         loss, o, centre, off = self.losses[0], targets[:, 0], x[:, 0] + self.shifts[0], np.sqrt(variances[:, 0])
         both = 0.5 * (loss.value(centre - off, o) + loss.value(centre + off, o))
-        return float(np.mean(both - _least(loss, o)))
+        return float(np.mean(both - loss.least_value(o)))
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,3 @@ class Classes(Column):
         """Numbers of the likeliest categories."""
         linked: Array = x + np.array(self.shifts)
         return (linked[:, 0] > 0).astype(np.int64) if len(self.names) == 2 else linked.argmax(axis=1)
-
-
-def _least(loss: Loss, targets: Array) -> Array | float:
-    """The least that the loss can be at these targets."""
-    if not isinstance(loss, Poisson):
-        return 0.0
-    return np.asarray(targets - targets * np.log(np.maximum(targets, 1e-300)))

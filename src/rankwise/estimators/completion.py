@@ -8,7 +8,7 @@ from .. import losses
 from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
-from ..losses.base import SignLoss
+from ..losses.base import takes_signs
 from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import choose_ridge
@@ -295,7 +295,7 @@ def ridge_units(loss: Loss, observations: Observations) -> tuple[float, float]:
     With u for their spread, to a power of two: squared factors grow as u and squared offsets as its square, and so
     does a loss like the square; the piecewise-linear ones grow as u.
     """
-    if isinstance(loss, SignLoss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
+    if takes_signs(loss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
         return 1.0, 1.0
     spread = observations.target_facts().spread
     unit = 1.0 if spread == 0 else 2.0 ** round(math.log2(spread))

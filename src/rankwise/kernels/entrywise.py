@@ -1,16 +1,17 @@
-"""Loops over observed entries that inline a loss: value, slopes, derivatives along directions."""
+"""Loops over observed entries that inline a loss: value, slopes, derivatives along directions.
+
+`base` holds numbers added to the low-rank prediction at each entry, or is None; `weights` may be None, for ones.
+"""
 
 from numba import float64
 
 from .formulas import curvature_at, slope_at, value_at
 from .jit import jit
 
-# `base` is what is added to the low-rank prediction at each entry, or None.
-
 
 @jit
 def evaluate(loss, predicted, base, targets, weights, slopes):
-    """Write the slopes; return the value, the slopes' squared norm, and their inner product with the prediction."""
+    """Write the slopes; return f, the squared norm of the slopes, and their inner product with `predicted`."""
     value = norm = inner = 0.0
     for k in range(predicted.size):
         p, o = float64(predicted[k]), float64(targets[k])
@@ -26,7 +27,7 @@ def evaluate(loss, predicted, base, targets, weights, slopes):
 
 @jit
 def plane(loss, predicted, base, direction, targets, weights, shrink, weight):
-    """Value and the two first derivatives of f(shrink X + weight D)."""
+    """Value of f(shrink X + weight D) and its derivatives in `shrink` and `weight`."""
     value = slope_x = slope_d = 0.0
     for k in range(predicted.size):
         p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])
@@ -42,7 +43,7 @@ def plane(loss, predicted, base, direction, targets, weights, shrink, weight):
 
 @jit
 def plane_curve(loss, predicted, base, direction, targets, weights, shrink, weight):
-    """The three second derivatives of f(shrink X + weight D)."""
+    """The three second derivatives of f(shrink X + weight D) in `shrink` and `weight`."""
     curve_xx = curve_xd = curve_dd = 0.0
     for k in range(predicted.size):
         p, d, o = float64(predicted[k]), float64(direction[k]), float64(targets[k])

@@ -62,8 +62,9 @@ def private_folder(path: Path) -> Path | None:
 
 
 def sources_digest() -> str:
-    """Name for this version of the kernels: a kernel inlines code of other files, which Numba's own stamp misses."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """Digest of all sources that kernels inline, also those of the losses; Numba stamps only a kernel's own file."""
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.py"), *(folder.parent / "losses").glob("*.py")])
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 

@@ -1,21 +1,19 @@
-"""A loss per column: the target is a code, a small whole number, that stands for a column and a value in it.
+"""A loss per column: the target is a code, a small integer that stands for a column and a target in it.
 
-The loss looks both up, so that loops, shards, transposes and solvers know of one loss only. Prediction zero is moved to
-the column's own best constant, and the column's loss is multiplied by its own weight.
+The loss looks both up, so that loops, shards, transposes and solvers see a single loss. Each column has a constant
+that is added to its predictions, and a weight of its loss.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from numba import njit, uint64
 
-from . import expected, formulas, thresholds
 from .expected import expected_at, two_point_expected
-from .formulas import curvature_at, slope_at, value_at
+from .formulas import FORMULAS, Formulas, curvature_at, declare, slope_at, value_at
 from .jit import OPTIONS
 
-_njit = njit(**OPTIONS)  # not cached, as no loss's parts are; called from Python too, where a formula is
-SQUARE, HUBER, ABSOLUTE, QUANTILE, HINGE, LOGISTIC, POISSON, ORDINAL, ORDINAL_HINGE, ODDS = range(10)
+_njit = njit(**OPTIONS)  # no disk cache, as for all parts of losses; also called from Python, through a formula
 
 
 class MixedFormula(NamedTuple):
@@ -23,93 +21,80 @@ class MixedFormula(NamedTuple):
 
     columns: Any  # (n_codes,)
     values: Any  # (n_codes,)
-    kinds: Any  # (n_columns,): numbers from above
+    kinds: Any  # (n_columns,): position of the column's loss in the sequence given to `declare_mixed`
     scales: Any  # (n_columns,)
     shifts: Any  # (n_columns,)
-    parameters: Any  # (n_columns,): of Huber's and the quantile loss
-    starts: Any  # (n_columns + 1,): where the column's own thresholds are
-    thresholds: Any
+    starts: Any  # (n_columns + 1,): where the column's parameters begin
+    parameters: Any  # of all columns, one after the other
 
 
-def look_up(verb: Callable[..., Any]) -> Any:
-    """Apply `verb`, one of value_at, slope_at and curvature_at, to the loss of the code's column."""
-
-    @_njit
-    def of_column(p, x, code):
-        j, o = p.columns[uint64(code)], p.values[uint64(code)]
-        kind, x = p.kinds[j], x + p.shifts[j]
-        if kind == SQUARE:
-            found = verb(formulas.SquareFormula(0.0), x, o)
-        elif kind == HUBER:
-            found = verb(formulas.HuberFormula(p.parameters[j]), x, o)
-        elif kind == ABSOLUTE:
-            found = verb(formulas.AbsoluteFormula(0.0), x, o)
-        elif kind == QUANTILE:
-            found = verb(formulas.QuantileFormula(p.parameters[j]), x, o)
-        elif kind == HINGE:
-            found = verb(formulas.HingeFormula(0.0), x, o)
-        elif kind == LOGISTIC:
-            found = verb(formulas.LogisticFormula(0.0), x, o)
-        elif kind == POISSON:
-            found = verb(formulas.PoissonFormula(0.0), x, o)
-        elif kind == ORDINAL:
-            found = verb(thresholds.OrdinalFormula(p.thresholds[p.starts[j] : p.starts[j + 1]]), x, o)
-        elif kind == ORDINAL_HINGE:
-            found = verb(thresholds.OrdinalHingeFormula(p.thresholds[p.starts[j] : p.starts[j + 1]]), x, o)
-        else:
-            found = verb(thresholds.ProportionalOddsFormula(p.thresholds[p.starts[j] : p.starts[j + 1]]), x, o)
-        return p.scales[j] * found
-
-    return of_column
-
-
-value_of, slope_of, curvature_of = look_up(value_at), look_up(slope_at), look_up(curvature_at)
-two_point = _njit(two_point_expected)
-
-
-@_njit
-def expected_of(p, m, s, code):
-    """The column's own parabola; an average over two points where it has none."""
+# Numba cannot index types at run time, so the branches over the kinds of losses are written as source code.
+LOOK_UP = """
+def of_column(p, x, code):
     j, o = p.columns[uint64(code)], p.values[uint64(code)]
-    kind, x, scale = p.kinds[j], m + p.shifts[j], p.scales[j]
-    if kind == SQUARE:
-        value, slope, weight = expected_at(formulas.SquareFormula(0.0), x, s, o)
-    elif kind == HUBER:
-        value, slope, weight = expected_at(formulas.HuberFormula(p.parameters[j]), x, s, o)
-    elif kind == ABSOLUTE:
-        value, slope, weight = expected_at(formulas.AbsoluteFormula(0.0), x, s, o)
-    elif kind == QUANTILE:
-        value, slope, weight = expected_at(formulas.QuantileFormula(p.parameters[j]), x, s, o)
-    elif kind == HINGE:
-        value, slope, weight = expected_at(formulas.HingeFormula(0.0), x, s, o)
-    elif kind == ORDINAL_HINGE:
-        loss = thresholds.OrdinalHingeFormula(p.thresholds[p.starts[j] : p.starts[j + 1]])
-        value, slope, weight = expected_at(loss, x, s, o)
+    kind, start, x = p.kinds[j], p.starts[j], x + p.shifts[j]
+    result = 0.0
+{branches}
+    return p.scales[j] * result
+"""
+LOOK_UP_EXPECTED = """
+def of_column(p, m, s, code):
+    j, o = p.columns[uint64(code)], p.values[uint64(code)]
+    kind, start, x, scale = p.kinds[j], p.starts[j], m + p.shifts[j], p.scales[j]
+{branches}
     else:
         return two_point(p, m, s, code)
     return scale * value, scale * slope, scale * weight
+"""
 
 
-def mixed_value(p, x, o):
-    """See `value_of`."""
-    return value_of(p, x, o)
+def declare_mixed(parameters: type[Any], kinds: Sequence[type[Any]]) -> Formulas:
+    """Declare the formulas of tuples with the fields of `MixedFormula`.
+
+    Parameters
+    ----------
+    parameters : type
+        The type of the tuples.
+    kinds : sequence of types
+        Types of the parameters of the losses that columns may have; `MixedFormula.kinds` counts along it.
+    """
+    call = "result = function({loss}, x, o)"
+    value_of, slope_of, curvature_of = (
+        _compile(LOOK_UP, call, kinds, function=function) for function in (value_at, slope_at, curvature_at)
+    )
+    call = "value, slope, weight = function({loss}, x, s, o)"
+    bounded = [kind if FORMULAS[kind].expected else None for kind in kinds]
+    expected_of = _compile(LOOK_UP_EXPECTED, call, bounded, function=expected_at, two_point=_njit(two_point_expected))
+
+    def value(p, x, o):
+        return value_of(p, x, o)
+
+    def slope(p, x, o):
+        return slope_of(p, x, o)
+
+    def curvature(p, x, o):
+        return curvature_of(p, x, o)
+
+    def expected(p, m, s, o):
+        return expected_of(p, m, s, o)
+
+    return declare(Formulas(parameters, value, slope, curvature, expected=expected, bound=False))
 
 
-def mixed_slope(p, x, o):
-    """See `slope_of`."""
-    return slope_of(p, x, o)
+def _compile(template: str, call: str, kinds: Sequence[type[Any] | None], **names: Any) -> Any:
+    """Compile a template with a branch for every kind that is not None."""
+    branches = [
+        f"if kind == {k}:\n        {call.format(loss=_construction(kind))}"
+        for k, kind in enumerate(kinds)
+        if kind is not None
+    ]
+    namespace = {kind.__name__: kind for kind in kinds if kind is not None} | {"uint64": uint64, **names}
+    exec(template.format(branches="    " + "\n    el".join(branches or ["if False:\n        pass"])), namespace)
+    return _njit(namespace["of_column"])
 
 
-def mixed_curvature(p, x, o):
-    """See `curvature_of`."""
-    return curvature_of(p, x, o)
-
-
-def mixed_expected(p, m, s, o):
-    """See `expected_of`."""
-    return expected_of(p, m, s, o)
-
-
-formulas.FORMULAS[MixedFormula] = mixed_value, mixed_slope, mixed_curvature
-expected.PARABOLAS[MixedFormula] = mixed_expected
-expected.UNSURE.add(MixedFormula)
+def _construction(kind: type[Any]) -> str:
+    """Source code that rebuilds a column's parameters from the flat array of all columns."""
+    if FORMULAS[kind].has_array:
+        return f"{kind.__name__}(p.parameters[start : p.starts[j + 1]])"
+    return f"{kind.__name__}({', '.join(f'p.parameters[start + {k}]' for k in range(len(kind._fields)))})"

@@ -1,7 +1,7 @@
 """Loops over the breakpoints of f along a direction, for piecewise-linear losses.
 
 Along X + eta D the loss of one entry has a kink where ``x + eta d`` meets a kink of the loss, so the slope of f in eta
-jumps there. The smallest eta at which the slope is no longer negative minimises f: a weighted median.
+jumps there. The smallest eta at which the slope is no longer negative minimizes f: a weighted median.
 """
 
 from numba import float64, uint64

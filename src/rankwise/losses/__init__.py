@@ -1,34 +1,29 @@
-"""Losses: formulas, facts (smooth? Lipschitz? which targets?), and losses that users write."""
+"""Losses, one file for each: formula, facts (smooth? Lipschitz?), accepted targets; and losses written by users."""
 
-from dataclasses import asdict
 from typing import Any
 
 from .._errors import LossError
-from .base import Loss
+from .base import BY_NAME, Loss, register
 from .custom import CustomLoss, loss
+from .domains import COUNTS, REALS, SIGNS, Domain
 from .mixed import Mixed
-from .nonsmooth import Absolute, EpsilonInsensitive, Hinge, Quantile
-from .ordinal import Ordinal, OrdinalHinge, ProportionalOdds
-from .smooth import Huber, Logistic, Poisson, SmoothHinge, Square, SquaredHinge
 
-BY_NAME: dict[str, type[Loss]] = {
-    kind.name: kind
-    for kind in (
-        Square,
-        Logistic,
-        Huber,
-        SquaredHinge,
-        SmoothHinge,
-        Poisson,
-        Absolute,
-        Quantile,
-        Hinge,
-        EpsilonInsensitive,
-        Ordinal,
-        OrdinalHinge,
-        ProportionalOdds,
-    )
-}
+# Importing a file registers its loss; lists of losses keep this order.
+# isort: off
+from .square import Square
+from .logistic import Logistic
+from .huber import Huber
+from .squared_hinge import SquaredHinge
+from .smooth_hinge import SmoothHinge
+from .poisson import Poisson
+from .absolute import Absolute
+from .quantile import Quantile
+from .hinge import Hinge
+from .epsilon_insensitive import EpsilonInsensitive
+from .ordinal import Ordinal
+from .ordinal_hinge import OrdinalHinge
+from .proportional_odds import ProportionalOdds
+# isort: on
 
 
 def get(loss: "str | Loss") -> Loss:
@@ -51,7 +46,7 @@ def get(loss: "str | Loss") -> Loss:
 
 
 def to_plain(loss: Loss | None) -> dict[str, Any] | None:
-    """Name and parameters of a built-in loss, as plain values; None for others, which are code.
+    """Name and parameters of a built-in loss, as plain values; None for others, as files never contain code.
 
     Examples
     --------
@@ -59,11 +54,13 @@ def to_plain(loss: Loss | None) -> dict[str, Any] | None:
     >>> rw.losses.to_plain(rw.losses.Huber(0.5))
     {'name': 'huber', 'parameters': {'delta': 0.5}}
     """
-    return {"name": loss.name, "parameters": asdict(loss)} if type(loss) in BY_NAME.values() else None  # type: ignore
+    if loss is None or type(loss) not in BY_NAME.values() or not loss.built_in:
+        return None
+    return {"name": loss.name, "parameters": loss.parameters()}
 
 
 def from_plain(plain: dict[str, Any] | None) -> Loss | None:
-    """The loss that `to_plain` described.
+    """The loss with the name and the parameters that `to_plain` returned; None for None.
 
     Examples
     --------
@@ -71,17 +68,17 @@ def from_plain(plain: dict[str, Any] | None) -> Loss | None:
     >>> rw.losses.from_plain({"name": "huber", "parameters": {"delta": 0.5}})
     Huber(delta=0.5)
     """
-    if plain is None:
-        return None
-    if "levels" in plain["parameters"] and plain["parameters"].get("thresholds") is None:
-        raise LossError("The thresholds are missing; made from a number alone, they might fill the memory.")
-    return BY_NAME[plain["name"]](**plain["parameters"])
+    return None if plain is None else BY_NAME[plain["name"]].restore(plain["parameters"])
 
 
 __all__ = [
     "BY_NAME",
+    "COUNTS",
+    "REALS",
+    "SIGNS",
     "Absolute",
     "CustomLoss",
+    "Domain",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
@@ -99,5 +96,6 @@ __all__ = [
     "from_plain",
     "get",
     "loss",
+    "register",
     "to_plain",
 ]

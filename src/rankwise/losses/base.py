@@ -1,47 +1,69 @@
-"""What every loss has: a formula, facts about it, and the targets it takes."""
+"""Base class of all losses, the kernels that take them, and the registry of names."""
 
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._digests import checksum
-from .._errors import DataError
+from .._errors import DataError, LossError
 from ..kernels import entrywise, piecewise, row_solver
+from ..kernels.formulas import Formulas
+from ..kernels.jit import uncached
+from .domains import REALS, SIGNS, Domain
 
-BUILT_IN = SimpleNamespace(
-    evaluate=entrywise.evaluate,
-    plane=entrywise.plane,
-    plane_curve=entrywise.plane_curve,
-    curve=entrywise.curve,
-    values_at=entrywise.values_at,
-    breakpoints=piecewise.breakpoints,
-    breakpoints_between=piecewise.breakpoints_between,
-    solve_rows=row_solver.solve_rows,
-    expected_loss=row_solver.expected_loss,
-)
+PACKAGE = __name__.removesuffix("base")
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The compiled loops that take a loss's formula as their first argument."""
+
+    evaluate: Any = entrywise.evaluate
+    plane: Any = entrywise.plane
+    plane_curve: Any = entrywise.plane_curve
+    curve: Any = entrywise.curve
+    values_at: Any = entrywise.values_at
+    breakpoints: Any = piecewise.breakpoints
+    breakpoints_between: Any = piecewise.breakpoints_between
+    solve_rows: Any = row_solver.solve_rows
+    expected_loss: Any = row_solver.expected_loss
+
+
+CACHED = Kernels()
+# For code from outside the package: the digest in the name of the cache's folder does not cover it.
+UNCACHED = Kernels(**{name: uncached(kernel) for name, kernel in vars(CACHED).items()})
 
 
 class Loss:
     """A convex function of the prediction x, given the target o.
 
+    A loss is declared in one file of `rankwise.losses`: a `NamedTuple` of its parameters, plain scalar functions, and a
+    frozen dataclass decorated with `register`, whose fields are the parameters and which sets the attributes below.
+    Look-up by name, the command line, `Mixed` and the tests of all losses' laws follow from the declaration.
+
     Attributes
     ----------
     name : str
-        The word for it in ``loss=``.
+        Its name in ``loss=``.
+    formulas : Formulas
+        Value, slope and curvature as scalar functions that kernels inline; kinks if the loss is piecewise linear; a
+        bound on the expected loss if it has one.
     smooth : bool
         Whether the slope is continuous.
     lipschitz : float or None
         Lipschitz constant of the slope, the paper's L; None if there is none, or none is known.
     quadratic : bool
-        Whether the curvature is constant, so that refitting coefficients is a least-squares problem.
-    piecewise_linear : bool
-        Whether it is made of straight lines, so that the best step along a direction is a weighted median.
-    domain : str
-        The targets it takes, in words.
+        Whether the curvature is the same everywhere, so that refitting coefficients is a least-squares problem.
+    domain : Domain
+        The targets it accepts.
     link : str
         How predictions relate to targets: "identity", "logit" (log-odds of +1) or "log" (log of the rate).
+
+    Methods that a loss overrides if they apply: `log_normaliser` and `best_scale` (losses that are negative log
+    densities of the target), `least_value` (losses whose minimum over x is not zero), `formula` and `restore` (losses
+    whose parameters are not plain numbers).
 
     Examples
     --------
@@ -57,37 +79,66 @@ class Loss:
     smooth: bool = True
     lipschitz: float | None = None
     quadratic: bool = False
-    piecewise_linear: bool = False
-    domain: str = "any real number"
+    domain: Domain = REALS
     link: str = "identity"
+
+    @property
+    def formulas(self) -> Formulas:
+        """The scalar functions of the loss, as declared to the kernels."""
+        raise NotImplementedError(f"{type(self).__name__} declares no formulas.")
 
     @property
     def formula(self) -> Any:
         """The parameters as the tuple that the kernels dispatch on."""
-        raise NotImplementedError(f"{type(self).__name__} declares no formula.")
+        return self.formulas.parameters(*map(float, self.parameters().values()))
 
     @property
-    def compiled(self) -> Any:
-        """Holder of the kernels that accept this loss's formula."""
-        return BUILT_IN
+    def compiled(self) -> Kernels:
+        """The kernels that accept this loss's formula."""
+        return CACHED if self.built_in else UNCACHED
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the loss is declared in this package, so that compiled code may be cached and files may name it."""
+        return in_package(self.formulas.parameters)
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether the loss consists of straight lines with known kinks; the best step is then a weighted median."""
+        return self.formulas.kinks is not None
+
+    def parameters(self) -> dict[str, Any]:
+        """Parameters by name, as the constructor takes them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def restore(cls, parameters: dict[str, Any]) -> "Loss":
+        """Loss with parameters that were read from a file."""
+        return cls(**parameters)
+
+    def column_parameters(self) -> NDArray[np.float64]:
+        """Parameters as one flat array, as `Mixed` stores those of a column; raises `LossError` if it cannot be one."""
+        return np.concatenate([np.ravel(part) for part in self.formula]).astype(np.float64)
 
     def checksum(self) -> bytes:
-        """Tells whether another loss is the same, its parameters included."""
+        """Digest of the name and the parameters."""
         return checksum(type(self).__name__, *self.formula)
 
     def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mask of the targets that this loss takes."""
-        return np.asarray(np.isfinite(targets))
+        """Mask of the targets that this loss accepts."""
+        return self.domain.contains(targets)
 
     def log_normaliser(self, scale: float) -> float:
         """Log of the integral of ``exp(-scale * loss)`` over the target; zero if the loss is no density of it."""
         return 0.0
 
     def best_scale(self, mean: float) -> float:
-        """The scale that makes a mean loss likeliest: least ``scale * mean + log_normaliser``; 1 if not a density."""
+        """Maximum-likelihood scale for a mean loss: minimizes ``scale * mean + log_normaliser``; 1 if no density."""
         return 1.0
 
-    domain_cure: ClassVar[str] = "Remove or correct them."
+    def least_value(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+        """Minimum of the loss over all predictions, for each target."""
+        return np.zeros(targets.shape)
 
     def check_targets(self, targets: NDArray[Any]) -> None:
         """Raise `DataError` naming the first target outside the domain."""
@@ -96,13 +147,14 @@ class Loss:
             self.refuse(wrong.size, targets.size, targets[wrong[0]], int(wrong[0]))
 
     def refuse(self, n_wrong: int, n: int, first: Any, entry: int) -> None:
-        """Raise `DataError`: some targets are outside the domain."""
+        """Raise `DataError`: `n_wrong` of `n` targets are outside the domain, the first of them at `entry`."""
         raise DataError(
             f"{type(self).__name__} needs targets that are {self.domain}; {n_wrong} of {n} are not "
-            f"(first: {first:g} at entry {entry}). {self.domain_cure}"
+            f"(first: {first:g} at entry {entry}). {self.domain.remedy}"
         )
 
     def _at(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
+        """Value, slope and curvature, shape (3, ...)."""
         x, o = np.broadcast_arrays(np.asarray(x, float), np.asarray(o, float))
         out = np.empty((3, x.size))
         self.compiled.values_at(self.formula, x.ravel(), o.ravel(), out)
@@ -110,26 +162,43 @@ class Loss:
 
     def value(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Loss at predictions `x` and targets `o`, entry by entry."""
-        found: NDArray[np.float64] = self._at(x, o)[0]
-        return found
+        values: NDArray[np.float64] = self._at(x, o)[0]
+        return values
 
     def slope(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Derivative in x (a subgradient at a kink), entry by entry."""
-        found: NDArray[np.float64] = self._at(x, o)[1]
-        return found
+        slopes: NDArray[np.float64] = self._at(x, o)[1]
+        return slopes
 
     def curvature(self, x: ArrayLike, o: ArrayLike) -> NDArray[np.float64]:
         """Second derivative in x where it exists, entry by entry."""
-        found: NDArray[np.float64] = self._at(x, o)[2]
-        return found
+        curvatures: NDArray[np.float64] = self._at(x, o)[2]
+        return curvatures
 
 
-class SignLoss(Loss):
-    """A loss of the margin x o, for targets -1 and +1."""
+def in_package(parameters: type) -> bool:
+    """Whether the type of a loss's parameters is declared in this package."""
+    return parameters.__module__.startswith(PACKAGE)
 
-    domain = "-1 or +1"
-    domain_cure = "Map 0/1 data with `2 * y - 1`."
 
-    def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mask of the targets that are -1 or +1."""
-        return np.asarray((targets == -1) | (targets == 1))
+def takes_signs(loss: Loss | None) -> bool:
+    """Whether the targets of `loss` are -1 and +1; False for None."""
+    return loss is not None and loss.domain == SIGNS
+
+
+BY_NAME: dict[str, type[Loss]] = {}
+Kind = TypeVar("Kind", bound=type[Loss])
+
+
+def register(kind: Kind) -> Kind:
+    """Make a loss available under its `name`; a class decorator.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.losses.register(rw.losses.Huber) is rw.losses.BY_NAME["huber"]
+    True
+    """
+    if BY_NAME.setdefault(kind.name, kind) is not kind:
+        raise LossError(f"The name {kind.name!r} belongs to the loss {BY_NAME[kind.name].__name__}; choose another.")
+    return kind

@@ -1,11 +1,12 @@
-"""Losses that users write: one Python function, compiled in this process, checked before it is used."""
+"""Losses written by users: Python functions of two numbers, compiled in the process that uses them."""
 
 import inspect
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from types import CodeType, FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -16,18 +17,54 @@ from .._checks import is_number
 from .._digests import checksum
 from .._errors import LossError
 from ..kernels import formulas
-from ..kernels.jit import INLINED, uncached
-from .base import BUILT_IN, Loss
+from ..kernels.formulas import Formulas, NoParameters, declare
+from ..kernels.jit import INLINED
+from .base import Loss
+from .domains import REALS, Domain
+from .links import LINKS
 
-Formula = Callable[[float, float], float]
+Function = Callable[[float, float], float]
+Kinks = Callable[[float], tuple[float, float, float, float, float]]
 
-UNCACHED = ("evaluate", "plane", "plane_curve", "curve", "values_at", "solve_rows", "expected_loss")
-# One set of kernels for all user losses: the type of the formula picks the specialisation, never a disk cache.
-_KERNELS = SimpleNamespace(**{name: uncached(getattr(BUILT_IN, name)) for name in UNCACHED})
 _numbers = itertools.count()
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
-_WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second
-N_POINTS = 201  # predictions that a loss is looked at for each target
+_WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
+N_POINTS = 201  # predictions at which a loss is checked for each target
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Everything about a custom loss but its value; see `loss`."""
+
+    slope: Function | None = None
+    curvature: Function | None = None
+    kinks: Kinks | None = None
+    smooth: bool = False
+    lipschitz: float | None = None
+    quadratic: bool = False
+    link: str = "identity"
+    domain: Domain = REALS
+
+    def __post_init__(self) -> None:
+        """Raise `LossError` for facts that cannot be true."""
+        if self.lipschitz is not None and not (is_number(self.lipschitz) and 0 < self.lipschitz < np.inf):
+            raise LossError(f"`lipschitz` must be a positive number, got {self.lipschitz!r}; leave it out if unknown.")
+        for name, fact in (("smooth", self.smooth), ("quadratic", self.quadratic)):
+            if not isinstance(fact, bool | np.bool_):
+                raise LossError(f"`{name}` must be True or False, got {fact!r}.")
+        if self.lipschitz is not None and not self.smooth:
+            raise LossError("`lipschitz` bounds the change of the slope, so it needs `smooth=True`.")
+        if self.quadratic and not self.smooth:
+            raise LossError("A quadratic loss has a continuous slope: `quadratic=True` needs `smooth=True`.")
+        if self.kinks is not None and self.smooth:
+            raise LossError("A loss with kinks is not smooth; leave out `kinks` or `smooth=True`.")
+        if self.link not in LINKS:
+            raise LossError(f"`link` must be one of {', '.join(LINKS)}, got {self.link!r}.")
+        if not isinstance(self.domain, Domain):
+            raise LossError(
+                "`domain` must be a `rankwise.losses.Domain`, such as `rankwise.losses.SIGNS` or "
+                f"`rankwise.losses.COUNTS`, got {self.domain!r}."
+            )
 
 
 class CustomLoss(Loss):
@@ -43,24 +80,11 @@ class CustomLoss(Loss):
 
     name = "custom"
 
-    def __init__(
-        self,
-        value: Formula,
-        *,
-        slope: Formula | None = None,
-        curvature: Formula | None = None,
-        smooth: bool = False,
-        lipschitz: float | None = None,
-    ) -> None:
-        if lipschitz is not None and not (is_number(lipschitz) and 0 < lipschitz < np.inf):
-            raise LossError(f"`lipschitz` must be a positive number, got {lipschitz!r}; leave it out if unknown.")
-        if not isinstance(smooth, bool | np.bool_):
-            raise LossError(f"`smooth` must be True or False, got {smooth!r}.")
-        if lipschitz is not None and not smooth:
-            raise LossError("`lipschitz` bounds the slope's change, so it needs `smooth=True`.")
+    def __init__(self, value: Function, declaration: Declaration) -> None:
         self.title = getattr(value, "__name__", "loss")
-        self.smooth, self.lipschitz = smooth, lipschitz
-        self._functions = (value, slope, curvature)
+        self.smooth, self.lipschitz = declaration.smooth, declaration.lipschitz
+        self.quadratic, self.link, self.domain = declaration.quadratic, declaration.link, declaration.domain
+        self._value, self._declared = value, declaration
         self.__doc__ = value.__doc__
 
     def __repr__(self) -> str:
@@ -72,39 +96,55 @@ class CustomLoss(Loss):
         return self.value(x, o)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what is compiled, which lives in its process alone."""
-        return {name: part for name, part in self.__dict__.items() if name != "formula"}
+        """All attributes but the compiled functions, which cannot leave their process."""
+        return {name: part for name, part in self.__dict__.items() if name != "formulas"}
 
     @cached_property
-    def formula(self) -> Any:
-        """A tuple type of its own, registered with the kernels."""
+    def formulas(self) -> Formulas:
+        """The user's functions in the kernels' form, under a tuple type of their own."""
         # Numba tells types apart by their names, so each loss needs one of its own.
-        kind: Any = type(f"CustomFormula{next(_numbers)}", (formulas.SquareFormula,), {})
-        formulas.FORMULAS[kind] = _complete(self.title, *self._functions)
-        return kind()
+        kind = type(f"CustomFormula{next(_numbers)}", (NoParameters,), {"__module__": "outside"})
+        return declare(_complete(kind, self.title, self._value, self._declared))
 
     @property
-    def compiled(self) -> Any:
-        """Kernels that are never cached on disk."""
-        return _KERNELS
+    def piecewise_linear(self) -> bool:
+        """Whether kinks are declared."""
+        return self._declared.kinks is not None
+
+    @property
+    def built_in(self) -> bool:
+        """False: neither caches nor files keep code of users."""
+        return False
+
+    def parameters(self) -> dict[str, Any]:
+        """None: constants are part of the function."""
+        return {}
 
     def checksum(self) -> bytes:
-        """Tells whether another loss is the same, by the code of its functions."""
-        return checksum(self.title, self.smooth, self.lipschitz, *(_said_by(each) for each in self._functions))
+        """Digest of the code of the functions and of the declared facts."""
+        declared = self._declared
+        functions = (self._value, declared.slope, declared.curvature, declared.kinks)
+        facts = (self.smooth, self.lipschitz, self.quadratic, self.link, str(self.domain))
+        return checksum(self.title, *facts, *map(_code_and_constants, functions))
 
     def check_targets(self, targets: NDArray[Any]) -> None:
         """Check the targets, then the loss itself on a grid around them."""
         super().check_targets(targets)
-        check_on_grid(self, targets)
+        if targets.size:
+            check_on_grid(self, targets)
 
 
 def loss(
-    value: Formula | None = None,
+    value: Function | None = None,
     *,
-    slope: Formula | None = None,
-    curvature: Formula | None = None,
+    slope: Function | None = None,
+    curvature: Function | None = None,
+    kinks: Kinks | None = None,
     smooth: bool = False,
     lipschitz: float | None = None,
+    quadratic: bool = False,
+    link: str = "identity",
+    domain: Domain = REALS,
 ) -> Any:
     """Make a loss from a function of a prediction and a target; usable as a decorator.
 
@@ -114,10 +154,20 @@ def loss(
         Convex in x. Plain arithmetic on two floats; Numba compiles it.
     slope, curvature : callable (x, o) -> float, optional
         First and second derivative in x. Missing ones are central differences in float64.
+    kinks : callable (o) -> 5 floats, optional
+        For a loss that consists of two or three straight lines: the slope of the first, then the x and the increase of
+        the slope of the first kink and of the second (increase 0 if there is none). The pursuit of nonsmooth losses
+        then takes exact best steps.
     smooth : bool, default=False
         Declares that the slope is continuous, which the refinements need.
     lipschitz : float, optional
-        Lipschitz constant of the slope. Without it steps are found by backtracking.
+        Lipschitz constant of the slope. Without it step sizes are found by backtracking.
+    quadratic : bool, default=False
+        Declares that the curvature is the same everywhere, so that coefficients are refitted by least squares.
+    link : {"identity", "logit", "log"}, default="identity"
+        How predictions relate to targets: the value itself, the log-odds of +1, or the log of the rate.
+    domain : Domain, default=REALS
+        The targets that the loss accepts, such as `rankwise.losses.SIGNS` or `rankwise.losses.COUNTS`.
 
     Returns
     -------
@@ -132,36 +182,36 @@ def loss(
     >>> pinball.value([0.0, 2.0], 1.0)
     array([0.9, 0.1])
     """
-    options: dict[str, Any] = {"slope": slope, "curvature": curvature, "smooth": smooth, "lipschitz": lipschitz}
+    declaration = Declaration(slope, curvature, kinks, smooth, lipschitz, quadratic, link, domain)
     if value is None:
-        return lambda function: CustomLoss(function, **options)
-    return CustomLoss(value, **options)
+        return lambda function: CustomLoss(function, declaration)
+    return CustomLoss(value, declaration)
 
 
 def check_on_grid(loss: CustomLoss, targets: NDArray[Any]) -> None:
-    """Refuse a loss that is visibly not convex, or whose slope or Lipschitz constant is visibly wrong.
+    """Raise `LossError` if a loss is visibly not convex, or visibly not as declared.
 
-    Looks at a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from zero a
-    loss may be infinite, as an exponential is; there the check looks away.
+    Evaluates it on a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from
+    zero a loss may be infinite, as an exponential is; such values are not checked.
     """
     chosen = np.unique(np.quantile(targets, np.linspace(0, 1, 25), method="nearest")).astype(float)
     reach = max(3.0, 2.0 * float(np.abs(chosen).max()))
     for x in (np.linspace(-3.0, 3.0, N_POINTS), np.linspace(-reach, reach, N_POINTS)):
         for o in chosen:
             with np.errstate(invalid="ignore", over="ignore"):
-                _check_one(loss, x, o)
+                _check_one(loss, x, float(o), float(chosen[0]))
 
 
-def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float) -> None:
-    value, slope, _ = loss._at(x, o)
+def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float, first: float) -> None:
+    value, slope, curvature = loss._at(x, o)
     gap = x[1] - x[0]
     near = np.abs(x) <= 3.0
 
-    def refuse(wrong: NDArray[np.bool_], what: str) -> None:
+    def refuse(wrong: NDArray[np.bool_], problem: str) -> None:
         if wrong.any():
             k = int(np.argmax(wrong))
             raise LossError(
-                f"The loss `{loss.title}` {what} near x = {x[k]:.4g} for target {o:g} "
+                f"The loss `{loss.title}` {problem} near x = {x[k]:.4g} for target {o:g} "
                 f"(value {value[k]:.4g}, slope {slope[k]:.4g} there)."
             )
 
@@ -170,19 +220,30 @@ def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float) -> None:
     change = np.diff(value) / gap
     left, right = np.r_[-np.inf, change], np.r_[change, np.inf]
     slack = 1e-6 * (1.0 + np.abs(slope)) + 1e-9 * np.abs(value) / gap
-    refuse(left > right + slack, "bends down, so it is not convex,")
+    refuse(left > right + slack, "has a slope that decreases, so it is not convex,")
     refuse((slope < left - slack) | (slope > right + slack), "has a slope that does not fit its values")
     if loss.lipschitz is not None:
         steep = np.abs(np.diff(slope)) > loss.lipschitz * gap + slack[1:]
         refuse(np.r_[False, steep], f"has a slope that changes faster than lipschitz={loss.lipschitz:g} allows")
+    if loss.quadratic:
+        usual = float(loss.curvature(0.0, first))
+        uneven = np.abs(curvature - usual) > 1e-4 * (1.0 + abs(usual)) + 1e-6 * np.abs(value)
+        refuse(uneven, "is declared quadratic, but has a different curvature")
+    if loss.piecewise_linear:
+        steep, *kinks = formulas.kinks_at(loss.formula, o)
+        lines = steep * x + sum(
+            jump * np.maximum(0.0, x - at) for at, jump in zip(kinks[::2], kinks[1::2], strict=True)
+        )
+        off = np.abs(np.diff(value - lines)) > slack[1:] * gap
+        refuse(np.r_[False, off], "has values that do not fit its kinks")
 
 
-def _jit(function: Formula, title: str) -> Any:
-    """Compile a user's function, with `math` and `numpy` calls replaced by twins that vectorise."""
+def _jit(function: Callable[..., Any], title: str, *, kinks: bool = False) -> Any:
+    """Compile a user's function, with calls of `math` and `numpy` replaced by our own, which vectorize."""
     function = getattr(function, "py_func", function)
     if not isinstance(function, FunctionType):
         raise LossError(f"The loss `{title}` must be made of Python functions of two numbers, got {function!r}.")
-    swapped = {name: _vectorising(found) for name, found in function.__globals__.items()}
+    swapped = {name: _vectorizing(part) for name, part in function.__globals__.items()}
     fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
     fresh.__kwdefaults__ = function.__kwdefaults__
     compiled = numba.njit(**INLINED)(fresh)
@@ -190,29 +251,35 @@ def _jit(function: Formula, title: str) -> Any:
     def call(x, o):  # type: ignore[no-untyped-def]
         return compiled(x, o)
 
+    def five(o):  # type: ignore[no-untyped-def]
+        slope, first, jump, second, other = compiled(o)
+        return float(slope), float(first), float(jump), float(second), float(other)
+
+    whole = numba.njit(**INLINED)(five if kinks else call)
     try:
-        inspect.signature(function).bind(0.0, 0.0)
-        numba.njit(**INLINED)(call).compile("float64(float64, float64)")
+        inspect.signature(function).bind(*(0.0,) if kinks else (0.0, 0.0))
+        whole.compile("UniTuple(float64, 5)(float64)" if kinks else "float64(float64, float64)")
     except (numba.core.errors.NumbaError, TypeError) as error:
         raise LossError(
             f"The loss `{title}` cannot be compiled: {_reason(error)}. "
-            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on two numbers."
+            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on "
+            + ("one number, and return five." if kinks else "two numbers.")
         ) from error
-    return compiled
+    return whole if kinks else compiled
 
 
-def _said_by(function: Any) -> Any:
-    """What a function computes: its code, and the numbers that it takes from elsewhere."""
+def _code_and_constants(function: Any) -> Any:
+    """Byte code of a function, its defaults, and the numbers it takes from enclosing scopes."""
     function = getattr(function, "py_func", function)
     if not isinstance(function, FunctionType):
         return repr(function)
     near, far = inspect.getclosurevars(function)[:2]
-    numbers = [(name, found) for name, found in sorted({**far, **near}.items()) if is_number(found)]
+    numbers = [(name, part) for name, part in sorted({**far, **near}.items()) if is_number(part)]
     return _code(function.__code__), numbers, function.__defaults__
 
 
 def _code(code: CodeType) -> Any:
-    consts = tuple(_code(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    consts = tuple(_code(part) if isinstance(part, CodeType) else part for part in code.co_consts)
     return code.co_code, consts, code.co_names
 
 
@@ -221,23 +288,24 @@ def _reason(error: Exception) -> str:
     return next((line for line in lines if not line.startswith("Failed in")), lines[0])
 
 
-_TWINS = {"exp": formulas.exp, "log": formulas.log, "log1p": formulas.log1p}
-_SAME = {getattr(module, name): twin for module in (math, np) for name, twin in _TWINS.items()}
+_OWN = {"exp": formulas.exp, "log": formulas.log, "log1p": formulas.log1p}
+_BY_FUNCTION = {getattr(module, name): own for module in (math, np) for name, own in _OWN.items()}
 
 
-def _vectorising(found: Any) -> Any:
-    if found is math or found is np:
-        twin = ModuleType(found.__name__)
-        twin.__dict__.update(found.__dict__)
-        twin.__dict__.update(_TWINS)
-        return twin
-    if isinstance(found, type(math.exp) | np.ufunc):
-        return _SAME.get(found, found)
-    return found
+def _vectorizing(part: Any) -> Any:
+    """A global of the user's function, with exp, log and log1p replaced by our own."""
+    if part is math or part is np:
+        module = ModuleType(part.__name__)
+        module.__dict__.update(part.__dict__)
+        module.__dict__.update(_OWN)
+        return module
+    if isinstance(part, type(math.exp) | np.ufunc):
+        return _BY_FUNCTION.get(part, part)
+    return part
 
 
-def _complete(title: str, value: Formula, slope: Formula | None, curvature: Formula | None) -> tuple[Any, Any, Any]:
-    """Formulas in the kernels' form ``(p, x, o)``, central differences where one is missing."""
+def _complete(kind: type[Any], title: str, value: Function, declared: Declaration) -> Formulas:
+    """Formulas in the kernels' form ``(p, x, o)``, with central differences for missing derivatives."""
     f = _jit(value, title)
 
     def value_of(p, x, o):  # type: ignore[no-untyped-def]
@@ -251,17 +319,28 @@ def _complete(title: str, value: Formula, slope: Formula | None, curvature: Form
         h = _WIDE_STEP * max(1.0, abs(x))
         return (f(x + h, o) - 2.0 * f(x, o) + f(x - h, o)) / (h * h)
 
-    return (
+    return Formulas(
+        kind,
         value_of,
-        _wrap(slope, title) if slope else difference,
-        _wrap(curvature, title) if curvature else second_difference,
+        _with_parameters(declared.slope, title) if declared.slope else difference,
+        _with_parameters(declared.curvature, title) if declared.curvature else second_difference,
+        kinks=_kinks(declared.kinks, title) if declared.kinks else None,
     )
 
 
-def _wrap(function: Formula, title: str) -> Any:
+def _with_parameters(function: Function, title: str) -> Any:
     compiled = _jit(function, title)
 
     def formula(p, x, o):  # type: ignore[no-untyped-def]
         return compiled(x, o)
 
     return formula
+
+
+def _kinks(function: Kinks, title: str) -> Any:
+    compiled = _jit(function, title, kinks=True)
+
+    def kinks(p, o):  # type: ignore[no-untyped-def]
+        return compiled(o)
+
+    return kinks

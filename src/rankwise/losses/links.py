@@ -1,4 +1,4 @@
-"""From the scale a model is learned on to the scale of the targets."""
+"""Inverse link functions: from the scale of low-rank predictions to that of the targets."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def response(link: str, x: NDArray[Any]) -> NDArray[Any]:
-    """Prediction on the targets' scale: itself, a probability of +1, or an expected count."""
+    """Predictions on the scale of the targets: themselves ("identity"), chances of +1 ("logit") or rates ("log")."""
     if link == "logit":
         x = 0.5 * (1.0 + np.tanh(0.5 * x))
     elif link == "log":

@@ -1,47 +1,36 @@
 """A loss per column."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError, LossError
-from ..kernels import mixed as formulas
-from .base import Loss
-from .nonsmooth import Absolute, Hinge, Quantile
-from .ordinal import Ordinal, OrdinalHinge, ProportionalOdds
-from .smooth import Huber, Logistic, Poisson, Square
+from ..kernels.formulas import FORMULAS, Formulas
+from ..kernels.mixed import MixedFormula, declare_mixed
+from .base import Loss, in_package
+from .domains import whole_numbers
 
-KINDS: dict[type[Loss], int] = {
-    Square: formulas.SQUARE,
-    Huber: formulas.HUBER,
-    Absolute: formulas.ABSOLUTE,
-    Quantile: formulas.QUANTILE,
-    Hinge: formulas.HINGE,
-    Logistic: formulas.LOGISTIC,
-    Poisson: formulas.POISSON,
-    Ordinal: formulas.ORDINAL,
-    OrdinalHinge: formulas.ORDINAL_HINGE,
-    ProportionalOdds: formulas.ODDS,
-}
-MOST_CODES = 2**24  # float32 holds whole numbers up to here
+MOST_CODES = 2**24  # float32 represents all integers up to here
+Columns = tuple[type[Any], ...]  # types of the parameters of losses
 
 
 class Mixed(Loss):
     """A loss per column: ``scales[j] * losses[j](x + shifts[j], o)`` for an entry of column j.
 
     Targets are codes 0, 1, 2 and so on, each standing for a column and a target of its loss, so that everything that
-    takes one loss takes many. `encode` makes one from columns and targets.
+    takes one loss takes many. `encode` creates the loss and the codes from columns and targets.
 
     Parameters
     ----------
     losses : sequence of Loss, one per column
-        Square, huber, l1, quantile, hinge, logistic, poisson and those of ordered levels.
+        Any losses but `Mixed` ones.
     columns, values : array-like of shape (n_codes,)
         Column and target that each code stands for.
     scales, shifts : array-like of shape (n_columns,), optional
-        Weight of each column's loss, 1 by default, and what is added to its predictions, 0 by default.
+        Weight of each column's loss, 1 by default, and the constant added to its predictions, 0 by default.
 
     Examples
     --------
@@ -64,21 +53,22 @@ class Mixed(Loss):
         shifts: ArrayLike | None = None,
     ) -> None:
         self.losses = tuple(losses)
-        wrong = [loss for loss in self.losses if type(loss) not in KINDS]
-        if wrong or not self.losses:
-            names = ", ".join(kind.name for kind in KINDS)
-            raise LossError(f"Mixed takes at least one loss, of {names}; got {wrong[0] if wrong else 'none'!r}.")
+        if not self.losses:
+            raise LossError("`losses` must contain at least one loss, got none.")
+        wrong = [loss for loss in self.losses if not isinstance(loss, Loss)]
+        if wrong:
+            raise LossError(f"`losses` must contain objects of `rankwise.losses`, got {wrong[0]!r}.")
+        self._parameters = [loss.column_parameters() for loss in self.losses]
         self.columns, self.values = np.array(columns, np.int64), np.array(values, np.float64)
-        self.scales, self.shifts = (
-            np.full(len(self.losses), usual) if given is None else np.array(given, np.float64)
-            for given, usual in ((scales, 1.0), (shifts, 0.0))
-        )
+        n = len(self.losses)
+        self.scales = np.ones(n) if scales is None else np.array(scales, np.float64)
+        self.shifts = np.zeros(n) if shifts is None else np.array(shifts, np.float64)
         self._check()
         self.smooth = all(loss.smooth for loss in self.losses)
         self.quadratic = all(loss.quadratic for loss in self.losses) and np.ptp(self.scales) == 0
-        known = [loss.lipschitz for loss in self.losses]
-        self.lipschitz = None if None in known else float(np.max(self.scales * np.array(known, float)))
-        self.domain = f"codes: whole numbers from 0 to {self.values.size - 1}"
+        constants = [loss.lipschitz for loss in self.losses]
+        self.lipschitz = None if None in constants else float(np.max(self.scales * np.array(constants, float)))
+        self.domain = whole_numbers(self.values.size, "codes: ")
 
     @classmethod
     def encode(
@@ -90,49 +80,84 @@ class Mixed(Loss):
         return cls(losses, known[0].astype(np.int64), known[1], **options), codes.ravel().astype(float)
 
     @property
-    def formula(self) -> formulas.MixedFormula:
+    def piecewise_linear(self) -> bool:
+        """False: kinks are not looked up by column."""
+        return False
+
+    @property
+    def built_in(self) -> bool:
+        """Whether all columns have losses that are declared in this package."""
+        return all(loss.built_in for loss in self.losses)
+
+    @property
+    def kinds(self) -> Columns:
+        """Types of parameters that the compiled code distinguishes: all of the package, or those of the columns."""
+        if self.built_in:  # one compiled variant for all tables
+            return tuple(kind for kind in FORMULAS if in_package(kind))
+        return tuple(dict.fromkeys(loss.formulas.parameters for loss in self.losses))
+
+    @property
+    def formulas(self) -> Formulas:
+        """Functions that look up the loss of a code's column."""
+        return formulas_for(self.kinds, self.built_in)
+
+    @property
+    def formula(self) -> Any:
         """All look-up tables."""
-        own = [np.array(getattr(loss, "thresholds", ())) for loss in self.losses]
-        parameters = [getattr(loss, "delta", getattr(loss, "q", 0.0)) for loss in self.losses]
+        kinds = self.kinds
         arrays = (
             self.columns,
             self.values,
-            np.array([KINDS[type(loss)] for loss in self.losses]),
+            np.array([kinds.index(loss.formulas.parameters) for loss in self.losses]),
             self.scales,
             self.shifts,
-            np.array(parameters, float),
-            np.cumsum([0, *(each.size for each in own)]),
-            np.concatenate(own) if own else np.zeros(0),
+            np.cumsum([0, *(part.size for part in self._parameters)]),
+            np.concatenate(self._parameters),
         )
         for array in arrays:
             array.flags.writeable = False
-        return formulas.MixedFormula(*arrays)
+        return self.formulas.parameters(*arrays)
 
-    def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
-        """Mask of the targets that are codes."""
-        return np.asarray((targets >= 0) & (targets < self.values.size) & (targets == np.floor(targets)))
+    def column_parameters(self) -> NDArray[np.float64]:
+        """Raise `LossError`: a mixed loss cannot be a column of another."""
+        raise LossError(
+            "Mixed cannot be a column of Mixed: its targets are codes; list the losses of its columns instead."
+        )
 
     def __repr__(self) -> str:
-        """How many columns of which kind."""
+        """Number of columns with each loss."""
         names = [loss.name for loss in self.losses]
         kinds = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
         return f"Mixed({kinds})"
 
     def _check(self) -> None:
+        n = len(self.losses)
         if self.columns.shape != self.values.shape or self.columns.ndim != 1 or not self.columns.size:
-            raise DataError("Mixed needs one column for each value, and at least one of them.")
+            raise DataError(
+                "`columns` and `values` must have the same length, at least 1, "
+                f"got shapes {self.columns.shape} and {self.values.shape}."
+            )
         if self.columns.size > MOST_CODES:
             raise DataError(
                 f"There are {self.columns.size:,} different values, more than the {MOST_CODES:,} that a loss per "
                 "column can number; round the real columns, or learn from fewer rows and fold the others in."
             )
-        if self.columns.min() < 0 or self.columns.max() >= len(self.losses):
-            raise DataError(f"Mixed has {len(self.losses)} losses, got columns up to {self.columns.max()}.")
-        for name in ("scales", "shifts"):
-            given = getattr(self, name)
-            if given.shape != (len(self.losses),) or not np.isfinite(given).all():
-                raise LossError(f"`{name}` must hold one finite number for each of the {len(self.losses)} columns.")
+        if self.columns.min() < 0 or self.columns.max() >= n:
+            ends = f"{self.columns.min()} to {self.columns.max()}"
+            raise DataError(f"`columns` must lie between 0 and {n - 1}, as there are {n} losses; got {ends}.")
+        for name, numbers in (("scales", self.scales), ("shifts", self.shifts)):
+            if numbers.shape != (n,) or not np.isfinite(numbers).all():
+                raise LossError(f"`{name}` must hold one finite number for each of the {n} columns, got {numbers}.")
         if not (self.scales > 0).all():
-            raise LossError("`scales` must be positive.")
+            raise LossError(f"`scales` must be positive, got {self.scales}.")
         for j, loss in enumerate(self.losses):
             loss.check_targets(self.values[self.columns == j])
+
+
+@cache
+def formulas_for(kinds: Columns, built_in: bool) -> Formulas:
+    """Formulas of mixed losses over these types of parameters, in a tuple type of their own if not all are built in."""
+    if built_in:
+        return declare_mixed(MixedFormula, kinds)
+    name = "_".join(("Mixed", *(kind.__name__ for kind in kinds)))
+    return declare_mixed(type(name, (MixedFormula,), {"__module__": "outside"}), kinds)

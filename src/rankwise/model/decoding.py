@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, pdtrik
 
 from .._errors import SettingError
-from ..losses.base import SignLoss
+from ..losses.base import takes_signs
 from ..losses.links import response
 from .targets import MOST, Targets
 
@@ -33,7 +33,7 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
     if how == "probability":
         return _probability(model, x, variances)
     targets = targets_of(model)
-    if isinstance(model.loss, SignLoss) or model.link == "logit":
+    if takes_signs(model.loss) or model.link == "logit":
         if how != "class":
             raise SettingError(
                 f"decode={how!r} is not for signs; use 'class', or 'probability' with the logistic loss."

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .._checks import is_number
 from .._errors import SettingError
-from ..losses.base import SignLoss
+from ..losses.base import takes_signs
 from ..losses.links import response
 from .factors import predict
 
@@ -186,7 +186,7 @@ def moments(model: Any, rows: Array, cols: Array) -> tuple[Array, Array]:
 
 def refuse_signs(loss: Any, link: str) -> None:
     """Say that signs have no interval."""
-    if isinstance(loss, SignLoss) or link == "logit":
+    if takes_signs(loss) or link == "logit":
         raise SettingError(
             "Signs have no interval; `predict_entries` with decode='probability' says how sure they are."
         )

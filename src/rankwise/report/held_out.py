@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._errors import DataError, SettingError
-from ..losses.base import SignLoss
+from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
 from ..observations import Observations
@@ -53,7 +53,7 @@ class Reliability(NamedTuple):
 
 def kind_of(model: LowRankModel) -> str:
     """What the targets are: "signs", "counts" or "values"."""
-    if model.link == "logit" or isinstance(model.loss, SignLoss):
+    if model.link == "logit" or takes_signs(model.loss):
         return "signs"
     return "counts" if model.link == "log" else "values"
 

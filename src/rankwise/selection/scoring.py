@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..losses import Loss
-from ..losses.base import SignLoss
+from ..losses.base import takes_signs
 from ..losses.links import response
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 
@@ -57,7 +57,7 @@ def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[
     mean loss 0.16
     """
     with np.errstate(over="ignore"):  # an infinite score says what there is to say
-        found = _of_signs(targets, predicted) if isinstance(loss, SignLoss) else _of_distances(loss, targets, predicted)
+        found = _of_signs(targets, predicted) if takes_signs(loss) else _of_distances(loss, targets, predicted)
         if loss is not None:
             mean = float(np.mean(loss.value(predicted, targets)))
             found.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))

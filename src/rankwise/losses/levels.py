@@ -1,0 +1,112 @@
+"""Base class of the losses of ordered levels, which compare a prediction with the thresholds between the levels.
+
+The target is a level, 0 to the number of thresholds; threshold k lies between the levels k and k + 1.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._checks import is_number, is_whole
+from .._errors import DataError, LossError
+from .base import Loss
+from .domains import whole_numbers
+
+Array = NDArray[np.float64]
+CHUNK = 4096  # points of the grid that are evaluated at once: memory grows with the levels, not with their square
+
+
+@dataclass(frozen=True)
+class LevelsLoss(Loss):
+    """A loss with parameters `levels` and `thresholds`; by default the thresholds are 0.5, 1.5, 2.5 and so on."""
+
+    levels: int = 5
+    thresholds: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in default thresholds; raise `LossError` unless they are `levels` - 1, finite and increasing."""
+        name = type(self).__name__
+        if not is_whole(self.levels) or self.levels < 2:
+            raise LossError(f"{name} needs at least 2 levels, got {self.levels!r}.")
+        halfway = (k + 0.5 for k in range(self.levels - 1))
+        places = tuple(halfway if self.thresholds is None else self.thresholds)
+        if len(places) != self.levels - 1 or not all(is_number(place) and np.isfinite(place) for place in places):
+            raise LossError(
+                f"{name} with {self.levels} levels needs {self.levels - 1} finite thresholds, got {places}."
+            )
+        if not all(low < high for low, high in pairwise(places)):
+            raise LossError(f"{name} needs thresholds that rise, got {places}.")
+        object.__setattr__(self, "thresholds", tuple(map(float, places)))
+        object.__setattr__(self, "domain", whole_numbers(self.levels))
+        if self.smooth:
+            object.__setattr__(self, "lipschitz", self._largest_curvature())
+
+    @classmethod
+    def from_targets(cls, targets: ArrayLike, levels: int | None = None) -> Self:
+        """Loss with thresholds at the log-odds of exceeding each level.
+
+        With these the best constant prediction is 0 and has the levels' shares. Half an observation is added on both
+        sides of each threshold, so that all are finite.
+        """
+        numbers = np.asarray(targets, float).ravel()
+        wrong = np.flatnonzero(~((numbers >= 0) & (numbers < np.inf) & (numbers == np.floor(numbers))))
+        if wrong.size:
+            raise DataError(
+                f"{cls.__name__} needs targets that are whole numbers from 0 up; {wrong.size} of {numbers.size} are "
+                f"not (first: {numbers[wrong[0]]:g} at entry {wrong[0]}). {cls.domain.remedy}"
+            )
+        levels = int(numbers.max(initial=0)) + 1 if levels is None else levels
+        return cls(levels, tuple(cumulative_log_odds(np.bincount(numbers.astype(int), minlength=levels)).tolist()))
+
+    @classmethod
+    def restore(cls, parameters: dict[str, Any]) -> "Loss":
+        """Loss with parameters from a file; without thresholds `LossError`, as defaults might fill the memory."""
+        if parameters.get("thresholds") is None:
+            raise LossError(f"The thresholds of the loss {cls.name!r} are missing from the file.")
+        return super().restore(parameters)
+
+    @property
+    def formula(self) -> Any:
+        """The thresholds as the tuple that the kernels dispatch on."""
+        return self.formulas.parameters(self._array())
+
+    def median(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Level of each prediction: the number of thresholds below it."""
+        return np.searchsorted(np.array(self.thresholds), np.asarray(x)).astype(np.int64)
+
+    def _array(self) -> Array:
+        thresholds = np.array(self.thresholds)
+        thresholds.flags.writeable = False
+        return thresholds
+
+    def _curvatures(self, x: Array) -> Array:
+        """Curvature of the logistic loss at each threshold, shape (n_thresholds, n)."""
+        odds = np.exp(-np.abs(x - self._array()[:, None]))
+        return np.asarray(odds / (1 + odds) ** 2)
+
+    def _largest_curvature(self) -> float:
+        """Bound of the curvature, tight to a millionth, from a grid; third derivatives are at most 1/8 each."""
+        places, gap = self._array(), 2e-3
+        near = places[:, None] + np.arange(-2.0, 2.0 + gap, gap)
+        grid = np.unique(np.clip(near, places[0], places[-1]))
+        chunks = np.array_split(grid, -(-grid.size // CHUNK))
+        largest = max(float(self._total(self._curvatures(chunk)).max()) for chunk in chunks)
+        return float(largest + places.size / 8 * gap**2 / 8)
+
+    def _total(self, curvatures: Array) -> Array:
+        """Curvature of the loss from those of the thresholds, at the target where it is largest."""
+        return np.asarray(curvatures.sum(axis=0))
+
+
+def cumulative_log_odds(counts: ArrayLike) -> Array:
+    """Log of the odds of being at most at level k, for all levels but the last; finite and increasing."""
+    counts = np.asarray(counts, float)
+    if counts.size < 2 or counts.sum() == 0:
+        raise DataError(f"Thresholds need observations of at least two levels, got counts {counts.tolist()}.")
+    below = np.cumsum(counts)[:-1] + 0.5
+    log_odds = np.log(below) - np.log(counts.sum() + 1 - below)
+    # Levels that never occur still need thresholds of their own.
+    return np.maximum.accumulate(log_odds) + 1e-6 * np.arange(log_odds.size)
