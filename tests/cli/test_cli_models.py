@@ -23,12 +23,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import rankwise
 from rankwise import losses, selection, solvers
-from rankwise.cli import files, main, options, progress
+from rankwise.cli import main, options, progress
 from rankwise.cli.words import decimals, in_options, plural
 from rankwise.estimators import completion
 from rankwise.io import read_file
-from rankwise.model import DECODINGS, Offsets, low_rank, save
-from rankwise.observations.labels import lookup
+from rankwise.model import DECODINGS, Offsets, save
+from rankwise.observations.labels import LabelIndex
 from rankwise.solvers import loop
 from rankwise.solvers.history import Record
 
@@ -296,14 +296,13 @@ def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_names_are_looked_up_once(model, folder, tmp_path, monkeypatch, command):
-    sizes = []
+    sizes, positions = [], LabelIndex.positions
 
-    def counted(wanted, labels, *more):
-        sizes.append(len(wanted) if labels is not None else 0)
-        return lookup(wanted, labels, *more)
+    def counted(index, wanted):
+        sizes.append(len(wanted) if index.labels is not None else 0)
+        return positions(index, wanted)
 
-    for module in (files, low_rank):
-        monkeypatch.setattr(module, "lookup", counted)
+    monkeypatch.setattr(LabelIndex, "positions", counted)
     run(command, model, folder / "ratings.csv")
     assert sum(sizes) == 30 + 20  # different names, not entries
 

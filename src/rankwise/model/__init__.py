@@ -5,8 +5,9 @@ from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
 from .files import load, save
 from .learned import Learned, LearnedSide
-from .low_rank import LowRankModel, Seen
+from .low_rank import LowRankModel
 from .posterior import Posterior
+from .ranking import Seen
 from .residuals import Residuals
 from .summary import summary_html
 from .targets import Targets

@@ -17,8 +17,9 @@ from ..storage.archive import DAMAGE, read_arrays, write_arrays
 from ..storage.seal import sealed
 from .intervals import from_arrays, to_arrays
 from .learned import Learned
-from .low_rank import LowRankModel, Seen
+from .low_rank import LowRankModel
 from .posterior import Posterior
+from .ranking import Seen
 from .targets import Targets
 
 FORMAT, VERSION = "rankwise-model", 3

@@ -13,12 +13,13 @@ from .._errors import DataError, LossError, SettingError
 from ..engines import Offsets, engine_over
 from ..kernels.rows import Task
 from ..losses import Loss
-from ..observations import Observations, is_frame
+from ..observations import LabelIndex, Observations, is_frame
 from ..observations.build import as_matrix
 from ..observations.frames import read_wide
-from ..observations.labels import as_labels, find
+from ..observations.labels import as_labels
 from .learned import Learned, LearnedSide
-from .low_rank import LowRankModel, Seen
+from .low_rank import LowRankModel
+from .ranking import Seen
 from .sides import Side, lengths_of, spread
 
 Array = NDArray[Any]
@@ -109,14 +110,12 @@ def _check_width(given: int, wanted: int, axis: str) -> None:
 
 def _places(model: LowRankModel, width: int, theirs: Array | None, axis: str) -> Array | None:
     """The model's numbers of the new rows' columns, by label if both have labels; None if they are the same."""
-    mine = model.col_labels
-    if mine is None or theirs is None:
+    if model.col_labels is None or theirs is None:
         _check_width(width, model.shape[1], axis)
-        return None
-    if np.array_equal(mine, theirs):
-        return None
     other = AXES[1 - AXES.index(axis)]
-    return find(theirs, mine, mine.size, other.rstrip("s"), f"leave them out, or fit with the new {other} too")
+    own, new = (LabelIndex(*side, other.rstrip("s")) for side in ((model.col_labels, model.shape[1]), (theirs, width)))
+    place = own.align(new, by_position=True, remedy=f"leave them out, or fit with the new {other} too")
+    return None if np.array_equal(place, np.arange(own.size)) else place
 
 
 def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:

@@ -44,10 +44,15 @@ def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
         )
 
 
+def check_some(n_observed: int, shape: tuple[int, int]) -> None:
+    """Raise DataError if there is no entry."""
+    if n_observed == 0:
+        raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
+
+
 def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
     """Raise unless the two arrays are a sorted CSR pattern of that shape, with at least one entry and no repeats."""
-    if indices.size == 0:
-        raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
+    check_some(indices.size, shape)
     sound = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
     sound = sound and bool(indptr[0] == 0 and indptr[-1] == indices.size and np.all(indptr[:-1] <= indptr[1:]))
     sound = sound and int(indices.max()) < shape[1] and pattern.rows_sorted(indptr, indices)

@@ -242,6 +242,12 @@ def _mean_loss(loss: Any, weights: NDArray[Any] | None) -> Score:
     return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 
+def _both_labelled(one: Observations, other: Observations) -> bool:
+    """Return whether the rows of both, or the columns of both, have labels."""
+    sides = (one.row_labels, other.row_labels), (one.col_labels, other.col_labels)
+    return any(mine is not None and theirs is not None for mine, theirs in sides)
+
+
 class _Scorer:
     """Scores the current point on held-out entries."""
 
@@ -249,6 +255,9 @@ class _Scorer:
         if score is not None and not callable(score):
             raise SettingError(f"`score` must be a function of targets and predictions, got {score!r}.")
         held_out = Observations.from_any(held_out)
+        entries = getattr(objective, "observations", None)
+        if entries is not None and _both_labelled(held_out, entries):
+            held_out = held_out.aligned(entries)
         if held_out.shape != objective.shape:
             raise DataError(f"`held_out` has shape {held_out.shape} but the problem has shape {objective.shape}.")
         loss = getattr(objective, "loss", None)
