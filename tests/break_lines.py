@@ -119,8 +119,8 @@ BREAKS = [
     Break("solvers/sweeps.py", "or not state.rows.rank:", "or not state.patterns:", "test_sweeps.py", "once_there_are"),
     Break(
         "model/files.py",
-        "if sound is False or (sound is None and version >= SEALED):",
-        "if sound is False:",
+        "if not digest_holds:",
+        "if digest_holds is False:",
         "test_model.py",
         "checksum",
     ),

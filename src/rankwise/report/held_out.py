@@ -77,7 +77,7 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
 
 
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
-    """Predicted minus observed, on the response scale; for signs the margin on the link scale, prediction times sign."""
+    """Predicted minus observed on the response scale; for signs the margin, link-scale prediction times sign."""
     linked = model.at(held.rows, held.cols)
     return linked * held.targets if kind_of(model) == "signs" else response(model.link, linked) - held.targets
 
