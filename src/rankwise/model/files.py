@@ -133,13 +133,14 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
         parts["calibration"] = from_arrays(calibration, shape)
     if not {"path", "U", "V"} <= set(arrays) <= {"path", "U", "V", *LABELS}:
         raise ValueError("missing or unexpected arrays")
-    return LowRankModel(**parts, **arrays)
+    return LowRankModel(**(parts | arrays))
 
 
 def _is_consistent(model: LowRankModel) -> bool:
     """Return whether all parts have the model's sizes, are finite, and no variance is negative."""
     longest, (n_rows, n_cols) = model.longest, model.shape
-    floats = [(model.path, (longest, longest)), (model.U, (n_rows, longest)), (model.V, (n_cols, longest))]
+    floats: list[tuple[NDArray[Any], tuple[int, ...]]] = [(model.path, (longest, longest))]
+    floats += [(model.U, (n_rows, longest)), (model.V, (n_cols, longest))]
     numbers, variances = [model.scale], []
     if model.offsets is not None:
         numbers.append(model.offsets.constant)
