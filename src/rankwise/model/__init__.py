@@ -1,4 +1,4 @@
-"""The learned matrix: factors, the coefficients of every rank, prediction, files."""
+"""The fitted model: factors, offsets, posterior; predictions, recommendations, intervals, files."""
 
 from ..engines import Offsets
 from .decoding import DECODINGS

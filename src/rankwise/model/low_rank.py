@@ -20,7 +20,7 @@ from .decoding import targets_of
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
-from .pairs import at_known, check_scale, deviations, positions, refuse_new
+from .pairwise import at_known, check_scale, deviations, positions, refuse_new
 from .posterior import Posterior
 from .ranking import Ranked, Seen
 from .residuals import Residuals, entries_of, most_unlikely

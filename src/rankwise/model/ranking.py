@@ -12,6 +12,7 @@ from .._errors import SettingError
 from ..engines import usable_cores
 from ..kernels import topk
 from ..observations import Observations
+from ..observations.build import entries_in
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -48,10 +49,8 @@ class Seen(NamedTuple):
 
     def take_rows(self, rows: Array) -> "Seen":
         """Positions in the given rows, in their order."""
-        starts, ends = (bound.astype(np.int64)[rows] for bound in (self.indptr[:-1], self.indptr[1:]))
-        begins = np.concatenate(([0], np.cumsum(ends - starts)))
-        entries = np.arange(begins[-1]) + np.repeat(starts - begins[:-1], ends - starts)
-        return Seen(begins.astype(np.uint64), np.ascontiguousarray(self.indices[entries]))
+        indptr, entries = entries_in(self.indptr, rows)
+        return Seen(indptr, np.ascontiguousarray(self.indices[entries]))
 
 
 class Scores(NamedTuple):

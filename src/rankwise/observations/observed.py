@@ -2,7 +2,6 @@
 
 import logging
 import math
-import operator
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -17,10 +16,14 @@ from ..kernels import pattern
 from .build import (
     as_indices,
     as_matrix,
+    as_numbers,
+    as_shape,
     as_values,
     check_csr,
     check_some,
     check_weights,
+    entries_in,
+    frozen,
     merge_repeats,
     refuse_huge,
     refuse_repeat,
@@ -32,7 +35,10 @@ from .labels import LabelIndex, numbered
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 log = logging.getLogger("rankwise")
+Array = NDArray[Any]
+Shape = tuple[int, int]
 Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
+Indices = tuple[LabelIndex, LabelIndex]
 
 
 class Observations:
@@ -67,13 +73,21 @@ class Observations:
     array([1., 2.])
     """
 
+    shape: Shape
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+    targets: Array
+    weights: Array | None
+    row_labels: Array | None
+    col_labels: Array | None
+
     def __init__(
         self,
         indptr: NDArray[np.uint64],
         indices: NDArray[np.uint32],
-        targets: NDArray[Any],
-        shape: tuple[int, int],
-        weights: NDArray[Any] | None = None,
+        targets: Array,
+        shape: Shape,
+        weights: Array | None = None,
         labels: Labels = (None, None),
     ) -> None:
         check_csr(indptr, indices, shape)
@@ -81,49 +95,33 @@ class Observations:
         if weights is not None:
             weights = as_values(weights, indices.size, "weights", copy=False)
             check_weights(weights)
-        self._store(indptr, indices, targets, shape, weights, _checked_labels(labels, shape))
-
-    def _store(
-        self,
-        indptr: NDArray[np.uint64],
-        indices: NDArray[np.uint32],
-        targets: NDArray[Any],
-        shape: tuple[int, int],
-        weights: NDArray[Any] | None,
-        labels: tuple[LabelIndex, LabelIndex],
-    ) -> None:
-        self.shape = shape
-        self.indptr, self.indices, self.targets = _frozen(indptr), _frozen(indices), _frozen(targets)
-        self.weights = None if weights is None else _frozen(weights)
-        self.row_labels, self.col_labels = (None if index.labels is None else _frozen(index.labels) for index in labels)
-        self._sealed = True
+        valid = self._valid(indptr, indices, targets, shape, weights, _checked_labels(labels, shape))
+        self.__dict__.update(valid.__dict__)
 
     @classmethod
     def _valid(
-        cls,
-        indptr: NDArray[np.uint64],
-        indices: NDArray[np.uint32],
-        targets: NDArray[Any],
-        shape: tuple[int, int],
-        weights: NDArray[Any] | None,
-        labels: tuple[LabelIndex, LabelIndex],
+        cls, indptr: Array, indices: Array, targets: Array, shape: Shape, weights: Array | None, labels: Indices
     ) -> "Observations":
         """Observations of arrays that are known to be valid: sorted, distinct, finite; DataError if there are none."""
         check_some(indices.size, shape)
-        observations = cls.__new__(cls)
-        observations._store(indptr, indices, targets, shape, weights, labels)
-        return observations
+        made = cls.__new__(cls)
+        made.shape = shape
+        made.indptr, made.indices, made.targets = frozen(indptr), frozen(indices), frozen(targets)
+        made.weights = None if weights is None else frozen(weights)
+        made.row_labels, made.col_labels = (None if side.labels is None else frozen(side.labels) for side in labels)
+        made.__dict__["_sealed"] = True
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Raise AttributeError: Observations are immutable."""
-        if hasattr(self, "_sealed"):
+        if "_sealed" in self.__dict__:
             raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
         super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make unpickled arrays read-only, as NumPy does not: kernels are compiled for read-only arrays."""
-        frozen = {name: _frozen(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
-        self.__dict__.update(frozen)
+        for name, value in state.items():
+            self.__dict__[name] = frozen(value) if isinstance(value, np.ndarray) else value
 
     @classmethod
     def from_coo(
@@ -131,7 +129,7 @@ class Observations:
         rows: ArrayLike,
         cols: ArrayLike,
         values: ArrayLike,
-        shape: tuple[int, int] | None = None,
+        shape: Shape | None = None,
         *,
         weights: ArrayLike | None = None,
         duplicates: str = "error",
@@ -152,7 +150,7 @@ class Observations:
         labels : pair of array-like, LabelIndex or None, optional
             Labels of the rows and of the columns.
         """
-        n_rows, n_cols = (None, None) if shape is None else _as_shape(shape)
+        n_rows, n_cols = (None, None) if shape is None else as_shape(shape)
         row_of, n_rows = as_indices(rows, n_rows, "row")
         col_of, n_cols = as_indices(cols, n_cols, "column")
         if row_of.size != col_of.size:
@@ -321,7 +319,7 @@ class Observations:
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
-        return _frozen(cut_rows(self.indptr, self.shape[1]))
+        return frozen(cut_rows(self.indptr, self.shape[1]))
 
     def pieces(self) -> Iterator[Piece]:
         """Views of the entries of each shard, in order."""
@@ -354,14 +352,7 @@ class Observations:
 
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
-        entries = np.asarray(entries, np.int64 if np.size(entries) == 0 else None)
-        if entries.dtype == bool:
-            if entries.shape != self.targets.shape:
-                raise DataError(f"The mask has shape {entries.shape} but there are {self.n_observed} entries.")
-            entries = np.flatnonzero(entries)
-        if entries.size and (entries.dtype.kind not in "iu" or entries.min() < 0 or entries.max() >= self.n_observed):
-            raise DataError(f"Entry numbers must be integers from 0 to {self.n_observed - 1}.")
-        entries = np.sort(entries.astype(np.int64, copy=False))  # the order of rows and columns
+        entries = np.sort(as_numbers(entries, self.n_observed, "Entry numbers"))  # the order of rows and columns
         repeats = np.flatnonzero(entries[1:] == entries[:-1])
         if repeats.size:
             k = int(entries[repeats[0]])
@@ -397,23 +388,14 @@ class Observations:
 
     def take_rows(self, rows: ArrayLike) -> "Observations":
         """Observations of the chosen rows alone (a mask or row numbers), numbered in the order given."""
-        chosen = np.asarray(rows)
-        if chosen.dtype == bool and chosen.shape == (self.shape[0],):
-            chosen = np.flatnonzero(chosen)
-        wrong = chosen.ndim != 1 or (chosen.size > 0 and chosen.dtype.kind not in "iu")
-        if wrong or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0])):
-            raise DataError(f"Rows must be a mask or integers from 0 to {self.shape[0] - 1}.")
-        starts, chosen = self.indptr.astype(np.int64), chosen.astype(np.int64)
-        lengths, starts = starts[chosen + 1] - starts[chosen], starts[chosen]
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+        chosen = as_numbers(rows, self.shape[0], "Rows")
+        indptr, entries = entries_in(self.indptr, chosen)
         weights = None if self.weights is None else self.weights[entries]
         if weights is not None:
             check_weights(weights)
         names, shape = None if self.row_labels is None else self.row_labels[chosen], (chosen.size, self.shape[1])
         labels = LabelIndex.checked(names, chosen.size, "row"), self.col_index
-        parts = indptr.astype(np.uint64), self.indices[entries], self.targets[entries]
-        return self._valid(*parts, shape, weights, labels)
+        return self._valid(indptr, self.indices[entries], self.targets[entries], shape, weights, labels)
 
     def weighted(self) -> "Observations":
         """The entries of positive weight; these Observations themselves if that is all of them."""
@@ -439,7 +421,7 @@ class Observations:
         return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
 
 
-def part_of(shape: tuple[int, int], rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
+def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
     """Observations of valid entries in any order, such as some of those of a larger matrix."""
     row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
     indptr, order = sort_entries(row_of, col_of, shape)
@@ -450,22 +432,5 @@ def part_of(shape: tuple[int, int], rows: Any, cols: Any, targets: Any, weights:
     return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
 
 
-def _checked_labels(labels: Labels, shape: tuple[int, int]) -> tuple[LabelIndex, LabelIndex]:
+def _checked_labels(labels: Labels, shape: Shape) -> Indices:
     return LabelIndex.checked(labels[0], shape[0], "row"), LabelIndex.checked(labels[1], shape[1], "column")
-
-
-def _as_shape(shape: Any) -> tuple[int, int]:
-    try:
-        n_rows, n_cols = (operator.index(size) for size in shape)
-    except (TypeError, ValueError):
-        raise DataError(f"`shape` must be a pair (n_rows, n_cols), got {shape!r}.") from None
-    if n_rows < 0 or n_cols < 0:
-        raise DataError(f"`shape` must not be negative, got {shape!r}.")
-    return n_rows, n_cols
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view; the caller's own array stays writable."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
