@@ -407,9 +407,10 @@ def test_signs_are_scored_as_signs(folder, tmp_path):
     assert scores["macro_f1"] == pytest.approx(f1_score(observations.targets, np.sign(linked), average="macro"))
     assert scores["mean_loss"] == pytest.approx(np.mean(np.log1p(np.exp(-linked * observations.targets))), rel=1e-6)
     (tmp_path / "p.csv").write_text("3,4\n1,1\n")
-    found = rows_of(run("predict", tmp_path / "m", tmp_path / "p.csv", "--scale", "response").stdout)
-    chances = 1 / (1 + np.exp(-model.to_dense()[[2, 0], [3, 0]]))
-    np.testing.assert_allclose([float(line["prediction"]) for line in found], chances, rtol=1e-6)
+    log_odds = model.to_dense()[[2, 0], [3, 0]]
+    for asked, wanted in (((), 1 / (1 + np.exp(-log_odds))), (("--scale", "link"), log_odds)):
+        lines = rows_of(run("predict", tmp_path / "m", tmp_path / "p.csv", *asked).stdout)
+        np.testing.assert_allclose([float(line["prediction"]) for line in lines], wanted, rtol=1e-6)
 
 
 def test_labels_match_whether_a_file_writes_them_as_numbers_or_text(folder, tmp_path):

@@ -421,9 +421,7 @@ class LowRankModel:
         if not is_whole(rank) or not 0 <= rank <= self.longest:
             raise SettingError(f"`rank` must be an integer from 0 to {self.longest}, got {rank!r}.")
         if self.only_by is not None and rank != self.longest:
-            raise SettingError(
-                f"{self.only_by} keeps no path, so rank={rank} is not available; fit again at that rank."
-            )
+            raise SettingError(f"{self.only_by} keeps no path, so rank={rank} is not known; fit again at that rank.")
         return int(rank)
 
     def _repr_html_(self) -> str:
