@@ -23,7 +23,7 @@ model = rw.MatrixCompletion("logistic").fit(train)
 
 # 3. Predict the signs that were held out.
 pairs = (test.rows, test.cols) if test.row_labels is None else (test.row_labels[test.rows], test.col_labels[test.cols])
-log_odds = model.predict_entries(*pairs)
+log_odds = model.predict_entries(*pairs, scale="link")
 accuracy, auc = rw.selection.sign_accuracy(test.targets, log_odds), rw.selection.auc(test.targets, log_odds)
 print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 

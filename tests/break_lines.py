@@ -346,8 +346,8 @@ BREAKS = [
     ),
     Break(
         "observations/labels.py",
-        "np.where(known, given.astype(np.int64), -1)",
-        "np.where(known, given, given.dtype.type(-1 % 256)).astype(np.int64)",
+        "np.where(known, asked.astype(np.int64), -1)",
+        "np.where(known, asked, asked.dtype.type(-1 % 256)).astype(np.int64)",
         "test_observations.py",
         "of_any_type",
     ),

@@ -23,12 +23,12 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 import rankwise
 from rankwise import losses, selection, solvers
-from rankwise.cli import files, main, options, progress
+from rankwise.cli import main, options, progress
 from rankwise.cli.words import decimals, in_options, plural
 from rankwise.estimators import completion
 from rankwise.io import read_file
-from rankwise.model import DECODINGS, Offsets, low_rank, save
-from rankwise.observations.labels import lookup
+from rankwise.model import DECODINGS, Offsets, save
+from rankwise.observations.labels import LabelIndex
 from rankwise.solvers import loop
 from rankwise.solvers.history import Record
 
@@ -296,14 +296,13 @@ def test_predictions_are_decoded_where_asked(model, folder, tmp_path):
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_names_are_looked_up_once(model, folder, tmp_path, monkeypatch, command):
-    sizes = []
+    sizes, positions = [], LabelIndex.positions
 
-    def counted(wanted, labels, *more):
-        sizes.append(len(wanted) if labels is not None else 0)
-        return lookup(wanted, labels, *more)
+    def counted(index, wanted):
+        sizes.append(len(wanted) if index.labels is not None else 0)
+        return positions(index, wanted)
 
-    for module in (files, low_rank):
-        monkeypatch.setattr(module, "lookup", counted)
+    monkeypatch.setattr(LabelIndex, "positions", counted)
     run(command, model, folder / "ratings.csv")
     assert sum(sizes) == 30 + 20  # different names, not entries
 
@@ -408,9 +407,10 @@ def test_signs_are_scored_as_signs(folder, tmp_path):
     assert scores["macro_f1"] == pytest.approx(f1_score(observations.targets, np.sign(linked), average="macro"))
     assert scores["mean_loss"] == pytest.approx(np.mean(np.log1p(np.exp(-linked * observations.targets))), rel=1e-6)
     (tmp_path / "p.csv").write_text("3,4\n1,1\n")
-    found = rows_of(run("predict", tmp_path / "m", tmp_path / "p.csv", "--scale", "response").stdout)
-    chances = 1 / (1 + np.exp(-model.to_dense()[[2, 0], [3, 0]]))
-    np.testing.assert_allclose([float(line["prediction"]) for line in found], chances, rtol=1e-6)
+    log_odds = model.to_dense()[[2, 0], [3, 0]]
+    for asked, wanted in (((), 1 / (1 + np.exp(-log_odds))), (("--scale", "link"), log_odds)):
+        lines = rows_of(run("predict", tmp_path / "m", tmp_path / "p.csv", *asked).stdout)
+        np.testing.assert_allclose([float(line["prediction"]) for line in lines], wanted, rtol=1e-6)
 
 
 def test_labels_match_whether_a_file_writes_them_as_numbers_or_text(folder, tmp_path):
@@ -446,6 +446,12 @@ def test_info_shows_the_ranks_that_were_tried(folder, tmp_path):
         "choosing the rank on held-out entries"
         in run("fit", folder / "ratings.csv", "--method", "eglrl", "--loss", "square", "-o", tmp_path / "n").stderr
     )
+
+
+def test_info_reads_models_without_a_loss(tmp_path):
+    rankwise.LowRankModel(np.eye(1), np.ones((2, 1)), np.ones((3, 1))).save(tmp_path / "m.rankwise")
+    shown = run("info", tmp_path / "m.rankwise").stdout
+    assert "Loss:      not known" in shown and "rank" in shown
 
 
 def record(step, **more):

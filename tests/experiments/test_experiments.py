@@ -302,10 +302,14 @@ def test_a_time_out_is_a_dash_for_the_other_splits_until_the_limit_is_longer(tmp
     assert events[-1].kind == "time" and events[-1].done == events[-1].total == 6
     summary = summarise(slow, store)
     (row, _) = report.cells(summary, "tiny")
-    assert row[1] == report.tables.DASH and row[2] == "93.6 ± 0.1*" and row[-1] == report.tables.DASH
+    assert (
+        row[1] == report.experiment_results.DASH
+        and row[2] == "93.6 ± 0.1*"
+        and row[-1] == report.experiment_results.DASH
+    )
     assert report.footnotes(summary)[0] == "EGLRL did not end within 1e-09 s on Tiny."
     run(slow, store, load=lambda name: pytest.fail("loaded"))
-    assert len(report.curves.curves_on(slow, slow.data[0], store)) == 2  # one step was made, and is drawn
+    assert len(report.experiment_results.curves_on(slow, slow.data[0], store)) == 2  # one step was made, and is drawn
     patient = tiny(methods=METHODS[:2])
     run(patient, store, load=load)
     assert len(store.lines) == 2 + 6 and all(row.splits == 3 for row in summarise(patient, store).rows["tiny"])

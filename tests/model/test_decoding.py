@@ -336,9 +336,11 @@ def test_what_cannot_be_decoded_says_so(how, parts, sentence):
         decoded(how, **parts)
 
 
-def test_decode_and_scale_exclude_each_other():
-    with pytest.raises(rw.SettingError, match="`decode` already gives the targets' own units; leave out `scale`"):
-        model(targets=STARS).predict_entries([0], [0], decode="clip", scale="response")
+@pytest.mark.parametrize("how", ["clip", "round", "mean", "median"])
+def test_decoded_predictions_are_in_the_units_of_the_targets_whatever_the_scale(how):
+    counts = model(targets=targets([0, 1, 2, 3, 50]), loss=Poisson())
+    link, answer = (counts.predict_entries([0], [0], decode=how, scale=scale) for scale in ("link", "response"))
+    np.testing.assert_array_equal(link, answer)
 
 
 def test_models_of_a_solver_know_no_targets(tmp_path):

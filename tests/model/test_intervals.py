@@ -13,8 +13,7 @@ from rankwise import MatrixCompletion, Observations, PairRegressor, RobustFactor
 from rankwise.datasets import counts, ratings
 from rankwise.losses import Logistic, Square
 from rankwise.model import save
-from rankwise.model.intervals import KEPT, Calibration, Pair, Spread
-from rankwise.model.scales import spread_of
+from rankwise.model.intervals import KEPT, Calibration, Pair, Spread, spread_of
 from rankwise.selection import split_entries
 from rankwise.storage.archive import seal
 

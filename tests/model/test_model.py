@@ -110,9 +110,11 @@ def test_standard_deviations_are_of_the_link_scale_at_full_rank_only():
     )
     assert np.array_equal(deviations, linked) and np.all((chances > 0) & (chances < 1))
     assert np.array_equal(model.predict_entries([0, 1], [2, 3], rank=3, return_std=True)[1], linked)
-    with pytest.raises(rw.SettingError, match="known at the full rank, 3, only; leave out `rank`"):
+    with pytest.raises(rw.SettingError, match="only at the full rank, 3, got rank=2; leave out `rank`"):
         model.predict_entries([0], [0], rank=2, return_std=True)
-    with pytest.raises(rw.SettingError, match=r'Only models of refine="bayes" know .* leave out `return_std`'):
+    with pytest.raises(
+        rw.SettingError, match='`return_std=True` requires posterior variances, which only method="bayes"'
+    ):
         make_model().predict_entries([0], [0], return_std=True)
 
 
@@ -227,10 +229,16 @@ def test_the_response_scale_undoes_each_link():
     x = make_model().predict_entries(rows, cols)
     for link, undone in (("identity", x), ("logit", 1 / (1 + np.exp(-x))), ("log", np.exp(x))):
         model = make_model(link=link)
-        np.testing.assert_allclose(model.predict_entries(rows, cols, scale="response"), undone, rtol=1e-13)
+        np.testing.assert_allclose(model.predict_entries(rows, cols), undone, rtol=1e-13)  # the default
+        np.testing.assert_array_equal(
+            model.predict_entries(rows, cols, scale="response"), model.predict_entries(rows, cols)
+        )
         np.testing.assert_array_equal(model.predict_entries(rows, cols, scale="link"), x)
-    with pytest.raises(rw.SettingError, match="`scale` must be 'link' or 'response', got 'probability'"):
-        make_model().predict_entries([0], [0], scale="probability")
+        np.testing.assert_allclose(model.reconstruct().ravel(), undone, rtol=1e-13)
+        np.testing.assert_allclose(model.reconstruct(scale="link"), model.to_dense(), rtol=0)
+    for ask in (lambda model, **scale: model.predict_entries([0], [0], **scale), LowRankModel.reconstruct):
+        with pytest.raises(rw.SettingError, match="`scale` must be 'response' or 'link', got 'probability'"):
+            ask(make_model(), scale="probability")
 
 
 def test_the_response_of_an_extreme_model_is_finite():
@@ -340,9 +348,9 @@ def test_labels_can_be_left_out(path):
     assert not any(word.encode(code) in content for word in ("secret", "hidden") for code in ("utf-8", "utf-32-le"))
 
 
-def test_an_estimator_saves_the_model_it_has(path):
+def test_the_model_of_an_estimator_comes_back_bit_by_bit(path):
     fit = rw.MatrixCompletion(rank=2).fit(np.eye(3))
-    fit.save(path)
+    fit.model_.save(path)
     assert same(load(path), fit.model_)
 
 
@@ -478,7 +486,7 @@ def true_parts(tmp_path_factory):
     save(SOUND, path)
     with np.load(path) as file:
         arrays = dict(file)
-    return arrays, json.loads(arrays.pop("about").tobytes())
+    return arrays, json.loads(arrays.pop("manifest").tobytes())
 
 
 LEFT_OUT = object()
@@ -489,7 +497,7 @@ def write(path, arrays, described, sealed=True):
     if isinstance(described, dict):
         described = {name: found for name, found in described.items() if found is not LEFT_OUT}
     text = described if isinstance(described, bytes) else json.dumps(described).encode()
-    arrays = {"about": np.frombuffer(text, np.uint8)} | arrays
+    arrays = {"manifest": np.frombuffer(text, np.uint8)} | arrays
     with path.open("w+b") as file:
         np.savez(file, allow_pickle=True, **{name: part for name, part in arrays.items() if part is not LEFT_OUT})
         if sealed:
@@ -519,7 +527,7 @@ FOREIGN = {
     "text": b"user,item,rating\n1,2,3\n",
     "picture": b"\x89PNG\r\n\x1a\n" + bytes(100),
     "zip of text": zipped("readme.txt", b"hello"),
-    "zip of text in place of an array": zipped("about", b"hello"),
+    "zip of text in place of an array": zipped("manifest", b"hello"),
     "single array": array_file(np.eye(2)),
     "pickle": pickle.dumps({"U": [1.0]}),
 }
@@ -535,12 +543,11 @@ def test_a_folder_is_refused(tmp_path):
     assert "is not a rankwise model" in refused(tmp_path)
 
 
-@pytest.mark.parametrize("version", [4, 99])
-def test_a_later_format_asks_for_an_update(path, true_parts, version):
+@pytest.mark.parametrize(("version", "remedy"), [(5, "Update rankwise"), (99, "Update rankwise"), (3, "Fit the model")])
+def test_another_format_is_refused_with_a_remedy(path, true_parts, version, remedy):
     arrays, described = true_parts
     write(path, arrays, described | {"version": version})
-    sentence = f"has format {version}; this version of rankwise reads up to 3. Update rankwise."
-    assert refused(path).endswith(sentence)
+    assert f"has format {version}; this version of rankwise reads format 4. {remedy}" in refused(path)
 
 
 DESCRIBED = {
@@ -563,6 +570,9 @@ DESCRIBED = {
     "a noise in words": {"noise_variance": "loud"},
     "a noise that is no number": {"noise_variance": float("nan")},
     "a negative noise": {"noise_variance": -1.0},
+    "no facts": {"facts": LEFT_OUT},
+    "facts in words": {"facts": "many"},
+    "a scale of zero": {"scale": 0.0},
     "a list": [1, 2],
     "a number": 3,
     "not json": b"{format",
@@ -582,8 +592,9 @@ SPOILT = {
     "no U": {"U": LEFT_OUT},
     "no V": {"V": LEFT_OUT},
     "no path": {"path": LEFT_OUT},
-    "no description": {"about": LEFT_OUT},
+    "no description": {"manifest": LEFT_OUT},
     "a part too many": {"extra": np.zeros(2)},
+    "an array in place of an object": {"targets": np.zeros(2)},
     "U of lower rank": {"U": U[:, :2]},
     "V of lower rank": {"V": V[:, :2]},
     "path of lower rank": {"path": PATH[:2, :2]},
@@ -669,7 +680,7 @@ def test_the_bomb_goes_off_when_unpickled(tmp_path):
     assert (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("part", ["U", "row_labels", "about", "offsets_rows", "posterior_row_means", "extra"])
+@pytest.mark.parametrize("part", ["U", "row_labels", "manifest", "offsets_rows", "posterior_row_means", "extra"])
 def test_a_pickle_in_a_file_never_runs(path, tmp_path, true_parts, part):
     arrays, described = true_parts
     bomb = np.array([Bomb(tmp_path / "ran")], object)
@@ -720,8 +731,8 @@ def test_factors_equal_the_dense_matrix_they_stand_for(dtype):
 def test_loss_seen_and_facts_come_back_from_the_file(tmp_path):
     observations = rw.datasets.ratings(30, 20, rank=2, density=0.4).observations
     fitted = rw.MatrixCompletion(rank=2, loss=rw.losses.Huber(0.5)).fit(observations)
-    fitted.save(tmp_path / "a")
-    fitted.save(tmp_path / "b", seen=False)
+    fitted.model_.save(tmp_path / "a")
+    fitted.model_.save(tmp_path / "b", seen=False)
     model = rw.load(tmp_path / "a")
     assert model.loss == rw.losses.Huber(0.5) and model.facts == fitted.model_.facts
     assert model.facts["n_observed"] == observations.n_observed and model.facts["settings"]["rank"] == 2

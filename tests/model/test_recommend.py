@@ -139,7 +139,7 @@ def test_labels_name_rows_columns_and_filters():
 
 def test_a_model_without_its_pattern_says_how_to_go_on(tmp_path):
     fitted = MatrixCompletion("square", rank=1).fit(np.array([[1.0, np.nan], [2.0, 3.0]]))
-    fitted.save(tmp_path / "m", seen=False)
+    fitted.model_.save(tmp_path / "m", seen=False)
     with pytest.raises(SettingError, match="exclude_seen=False"):
         load(tmp_path / "m").recommend(0)
     assert load(tmp_path / "m").recommend(0, exclude_seen=False)[0].size == 2

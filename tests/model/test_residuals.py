@@ -111,7 +111,7 @@ def test_a_pickle_leaves_them_out_and_says_what_to_do(again, data, fit):
 
 
 def test_a_loaded_model_looks_at_given_entries(data, fit, tmp_path):
-    fit.save(tmp_path / "m.rankwise")
+    fit.model_.save(tmp_path / "m.rankwise")
     np.testing.assert_array_equal(rw.load(tmp_path / "m.rankwise").residuals(data, 3).losses, fit.residuals(3).losses)
 
 

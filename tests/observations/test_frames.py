@@ -13,7 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import DataError, MatrixCompletion, Observations, SettingError
-from rankwise.observations.labels import lookup
+from rankwise.observations.labels import LabelIndex
 from rankwise.observations.pairs import as_pairs
 
 MAKERS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": lambda d: pl.DataFrame(d).lazy(), "pyarrow": pa.table}
@@ -113,18 +113,23 @@ def test_labels_come_back_as_they_came_in(labels, make):
 @pytest.mark.parametrize("as_one", [pd.Timestamp, np.datetime64, datetime.fromisoformat, date.fromisoformat])
 def test_a_time_is_the_same_label_in_every_package_and_unit(unit, as_one):
     days = np.array(["2020-01-02", "2020-01-01", "2020-01-03"], f"M8[{unit}]")
-    found = lookup([as_one("2020-01-01"), as_one("2020-01-03"), as_one("2020-01-04")], days, 3, "row")
+    found = LabelIndex(days, 3, "row").positions([as_one(f"2020-01-0{day}") for day in (1, 3, 4)])
     assert found.tolist() == [1, 2, -1]
-    assert lookup(as_one("2020-01-02"), days, 3, "row").tolist() == [0]
+    assert LabelIndex(days, 3, "row").positions(as_one("2020-01-02")).tolist() == [0]
 
 
 def test_times_within_a_day_and_a_microsecond_are_told_apart():
     midnight = np.array(["2020-01-01"], "M8[D]")
-    assert lookup([datetime(2020, 1, 1, 12), datetime(2020, 1, 1)], midnight, 1, "row").tolist() == [-1, 0]
+    assert LabelIndex(midnight, 1, "row").positions([datetime(2020, 1, 1, 12), datetime(2020, 1, 1)]).tolist() == [
+        -1,
+        0,
+    ]
     late = pd.Timestamp("2020-01-01") + pd.Timedelta(1, "ns")
-    assert lookup([late, pd.Timestamp("2020-01-01")], midnight.astype("M8[ns]"), 1, "row").tolist() == [-1, 0]
+    exact = LabelIndex(midnight.astype("M8[ns]"), 1, "row")
+    assert exact.positions([late, pd.Timestamp("2020-01-01")]).tolist() == [-1, 0]
     hours = np.array([1, 2], "m8[h]").astype("m8[ns]")
-    assert lookup([pd.Timedelta("2h"), timedelta(hours=1), timedelta(hours=3)], hours, 2, "row").tolist() == [1, 0, -1]
+    asked = [pd.Timedelta("2h"), timedelta(hours=1), timedelta(hours=3)]
+    assert LabelIndex(hours, 2, "row").positions(asked).tolist() == [1, 0, -1]
 
 
 def test_times_with_a_zone_are_labels_too():

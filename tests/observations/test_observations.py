@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise.observations import Observations, cut_rows
-from rankwise.observations.labels import lookup
+from rankwise.observations.labels import LabelIndex
 from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED, shard_work
 
 
@@ -428,7 +428,7 @@ def test_missing_labels_are_refused_in_one_sentence(missing):
 
 @pytest.mark.parametrize("kind", ["u1", "u4", "u8", "i1", "i8"])
 def test_numbers_of_any_type_that_are_outside_are_unknown(kind):
-    found = lookup(np.array([0, 2, 3, 100], kind), None, 3, "row")
+    found = LabelIndex(None, 3, "row").positions(np.array([0, 2, 3, 100], kind))
     assert found.dtype == np.int64 and found.tolist() == [0, 2, -1, -1]
     model = rw.MatrixCompletion("square", rank=1).fit(np.arange(6.0).reshape(3, 2))
     refuses(lambda: model.predict_entries(np.array([100], kind), [0]), "^The row 100 is outside the model")

@@ -595,7 +595,7 @@ def test_standard_deviations_are_refused_where_they_are_not_known(noisy):
         model.predict_entries([0], [0], rank=1, return_std=True)
     assert len(model.predict_entries([0], [0], rank=model.rank, return_std=True)) == 2
     plain = solve(problem_of(Square(), 25), FactorSweeps(), rank=2, max_iter=2).model
-    with pytest.raises(SettingError, match="how sure"):
+    with pytest.raises(SettingError, match="posterior variances"):
         plain.predict_entries([0], [0], return_std=True)
 
 

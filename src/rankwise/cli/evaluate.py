@@ -38,7 +38,9 @@ def run(settings: Settings) -> None:
     if not kept.any():
         raise DataError(f"{entries.path}: the model knows no entry's row and column; try --unknown offset.")
     values = np.empty(0) if entries.values is None else entries.values[kept]
-    scores = fitting_scores(model.loss, values, predicted(model, rows[kept], cols[kept], rank=settings.rank))
+    scores = fitting_scores(
+        model.loss, values, predicted(model, rows[kept], cols[kept], rank=settings.rank, scale="link")
+    )
     n_unknown, rank = int((~known).sum()), model.rank if settings.rank is None else settings.rank
     if settings.as_json:
         sizes = {"rank": rank, "n_scored": int(kept.sum()), "n_unknown": n_unknown, "unknown": settings.unknown}

@@ -18,11 +18,10 @@ from .._files import check_replaceable, replacing
 from ..io import Reading, Side, Table, read_table
 from ..losses import Loss
 from ..model import LowRankModel
-from ..observations.labels import lookup
+from ..observations import LabelIndex
 from .words import plural
 
 Array = NDArray[Any]
-NO_LABEL = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,43 +78,14 @@ def check_values(table: Table, loss: Loss | None) -> None:
         )
 
 
-def known(side: Side, labels: Array | None, size: int, which: str) -> Array:
-    """Row or column number in a model of each entry, -1 where it is unknown."""
-    return lookup(as_labels(side.names, labels), labels, size, which)[side.codes]
-
-
-def as_labels(given: Array, labels: Array | None) -> Array:
-    """Labels from a file or the command line as the kind that a model has; what cannot be is unknown to it anyway."""
-    kind = np.dtype(np.int64) if labels is None or labels.dtype.kind in "iu" else labels.dtype
-    if labels is not None and labels.dtype == given.dtype:
-        return given
-    if kind.kind == "O" or kind.kind == given.dtype.kind:
-        return given
-    if kind.kind in "US":
-        return given.astype(str)
-    try:
-        with np.errstate(invalid="ignore"):  # a float beyond the integers
-            found = given.astype(kind)
-    except (ValueError, TypeError, OverflowError):
-        found = np.array([_cast(one, kind) for one in given.tolist()], kind)
-    if kind.kind == "i":  # 007, 1_000 and 2.5 are no whole numbers as a model writes them
-        same = found == given if given.dtype.kind == "f" else found.astype(str) == given.astype(str)
-        found[~same] = NO_LABEL
-    return found
-
-
-def _cast(one: Any, kind: Any) -> Any:
-    """A label of that kind; one that no model has if it cannot be."""
-    try:
-        return np.array([one]).astype(kind)[0]
-    except (ValueError, TypeError, OverflowError):
-        return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else NO_LABEL
+def known(side: Side, index: LabelIndex) -> Array:
+    """Position in `index` of each entry's row or column, -1 where it is unknown."""
+    return index.positions(index.cast(side.names))[side.codes]
 
 
 def places(table: Table, model: LowRankModel) -> tuple[Array, Array]:
     """Row and column numbers in the model of a table's entries, -1 where they are unknown."""
-    rows = known(table.rows, model.row_labels, model.shape[0], "row")
-    return rows, known(table.cols, model.col_labels, model.shape[1], "column")
+    return known(table.rows, model.row_index), known(table.cols, model.col_index)
 
 
 def refuse_unknown(table: Table, rows: Array, cols: Array, cure: str) -> None:

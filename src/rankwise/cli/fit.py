@@ -13,7 +13,7 @@ from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
-from ..observations import Observations
+from ..observations import LabelIndex, Observations
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers.checkpoint import check_folder
 from ..solvers.validation import need_in_memory
@@ -141,8 +141,8 @@ def _parts(observations: Any, settings: Settings) -> tuple[Any, Observations | N
         return split_entries(given, settings.held_out, settings.seed)
     table = read(settings.held_out, replace(reading(settings), weight=None))  # scores weigh all entries alike
     check_values(table, settings.given_loss)
-    rows = known(table.rows, observations.row_labels, observations.shape[0], "row")
-    cols = known(table.cols, observations.col_labels, observations.shape[1], "column")
+    rows = known(table.rows, LabelIndex(observations.row_labels, observations.shape[0], "row"))
+    cols = known(table.cols, LabelIndex(observations.col_labels, observations.shape[1], "column"))
     kept = (rows >= 0) & (cols >= 0)
     if not kept.any():
         raise DataError(f"{table.path}: no entry has a row and a column of {settings.file}; give entries that do.")

@@ -124,10 +124,10 @@ def fit(**given: Any) -> None:
 @options.rank
 @click.option(
     "--scale",
-    type=click.Choice(["link", "response"]),
-    default="link",
+    type=click.Choice(["response", "link"]),
+    default="response",
     show_default=True,
-    help="response: probabilities of +1 for logistic models, rates for Poisson's.",
+    help="response: probabilities of +1 for logistic models, counts for Poisson's; link: log-odds, log counts.",
 )
 @click.option(
     "--decode",

@@ -10,8 +10,7 @@ import numpy as np
 
 from .._errors import DataError
 from ..model import LowRankModel, load
-from ..observations.labels import lookup
-from .files import as_labels, check_output, shown, writing
+from .files import check_output, shown, writing
 from .tables import console, table
 from .words import in_json
 
@@ -57,11 +56,11 @@ def run(settings: Settings) -> None:
 def wanted_rows(model: LowRankModel, settings: Settings) -> Any:
     """Labels of the rows that were asked for; refused if the model does not have one."""
     if settings.every:
-        return np.arange(model.shape[0]) if model.row_labels is None else model.row_labels
-    given = as_labels(np.array(settings.rows), model.row_labels)
-    unknown = np.flatnonzero(lookup(given, model.row_labels, model.shape[0], "row") < 0)
+        return model.row_index.names
+    given = model.row_index.cast(np.array(settings.rows))
+    unknown = np.flatnonzero(model.row_index.positions(given) < 0)
     if unknown.size:
-        names = np.arange(model.shape[0]) if model.row_labels is None else model.row_labels
+        names = model.row_index.names
         raise DataError(
             f"{settings.model} has no row {settings.rows[unknown[0]]!r}; "
             f"its {model.shape[0]:,} rows are called {', '.join(map(str, names[:3]))} and so on."

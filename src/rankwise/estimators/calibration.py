@@ -10,9 +10,8 @@ from .._checks import is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
-from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs
-from ..model.residuals import Entries, entries_of
-from ..model.scales import spread_of
+from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
+from ..model.residuals import PlacedEntries, entries_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
@@ -65,7 +64,7 @@ def calibrated(estimator: Any, held_out: Any, train: Observations | None, covera
     return replace(model, calibration=found[best], facts=model.facts | {"intervals": about})
 
 
-def refuse_seen(model: LowRankModel, entries: Entries) -> None:
+def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
     """Say so if some of the entries were learned from; intervals calibrated on them would be too narrow."""
     if model.seen is None:
         return
@@ -85,7 +84,7 @@ def _spread(model: LowRankModel, train: Observations | None) -> Spread:
     return Spread(noise, *(np.ones(size) for size in model.shape))
 
 
-def _pair(estimator: Any, train: Any, coverage: Any, entries: Entries, needed: bool) -> Pair | None:
+def _pair(estimator: Any, train: Any, coverage: Any, entries: PlacedEntries, needed: bool) -> Pair | None:
     """Two fits with the estimator's settings but the quantile loss; None if these do not go with that loss."""
     ends = (0.5 * (1 - coverage), 0.5 * (1 + coverage))
     whole = {"calibration": 0.0, "checkpoint": None, "checkpoint_every": None, "resume": False}

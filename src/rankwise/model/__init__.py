@@ -1,12 +1,13 @@
-"""The learned matrix: factors, the coefficients of every rank, prediction, files."""
+"""The fitted model: factors, offsets, posterior; predictions, recommendations, intervals, files."""
 
 from ..engines import Offsets
 from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
 from .files import load, save
 from .learned import Learned, LearnedSide, PriorArrays
-from .low_rank import LowRankModel, Seen
+from .low_rank import LowRankModel
 from .posterior import Posterior
+from .ranking import Seen
 from .residuals import Residuals
 from .summary import summary_html
 from .targets import Targets

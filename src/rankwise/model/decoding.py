@@ -1,7 +1,7 @@
-"""Predictions in the form that a metric asks for."""
+"""Point predictions in the units of the targets, matched to a metric: ``predict_entries(decode=...)``."""
 
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,11 @@ from ..losses.base import takes_signs
 from ..losses.links import response
 from .targets import MOST, Targets
 
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
+
 Array = NDArray[Any]
-DECODINGS = {  # what each does, in words to print beside a score
+DECODINGS = {  # descriptions, printed beside scores
     "clip": "clipped to the scale of the training targets",
     "round": "rounded to the grid of the training targets",
     "mean": "mean of the predictive distribution",
@@ -23,8 +26,8 @@ DECODINGS = {  # what each does, in words to print beside a score
 }
 
 
-def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool) -> Array:
-    """Predictions `x` of the link scale at row and column numbers, decoded; `sure` leaves their variances out."""
+def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, sure: bool) -> Array:
+    """Decode link-scale predictions `x` at row and column numbers, shape (n,); `sure` takes their variances as zero."""
     if how not in DECODINGS:
         raise SettingError(f"`decode` must be one of {', '.join(map(repr, DECODINGS))}, got {how!r}.")
     variances = np.zeros(x.size)
@@ -45,35 +48,34 @@ def decode(model: Any, x: Array, how: str, rows: Array, cols: Array, sure: bool)
         return response(model.link, x + 0.5 * variances * (model.link == "log")).clip(targets.low, targets.high)
     if how == "class":
         return _likeliest(model, x, variances, rows, cols)
-    found = response(model.link, x).clip(targets.low, targets.high)
+    clipped = response(model.link, x).clip(targets.low, targets.high)
     if how == "round" and targets.step and not targets.grid.size:
-        return np.asarray(np.rint(found))
-    return found if how == "clip" else _nearest(_grid(targets, how), found)
+        return np.asarray(np.rint(clipped))
+    return clipped if how == "clip" else _nearest(_grid(targets, how), clipped)
 
 
-def targets_of(model: Any) -> Targets:
-    """Scale of the targets that a model was learned from, as its estimator left it."""
+def targets_of(model: "LowRankModel") -> Targets:
+    """Range and distinct values of the training targets; SettingError if the model does not store them."""
     if model.targets is None:
         raise SettingError("This model does not know the scale of its targets; models of an estimator's `fit` do.")
-    found: Targets = model.targets
-    return found
+    return model.targets
 
 
-def _probability(model: Any, x: Array, variances: Array) -> Array:
-    """Of +1: the logistic function averaged over a normal x, to within 0.02 (MacKay, 1992)."""
+def _probability(model: "LowRankModel", x: Array, variances: Array) -> Array:
+    """Probability of +1: mean of the logistic function of a normal variable, to within 0.02 (MacKay, 1992)."""
     if model.link != "logit":
         raise SettingError("decode='probability' is for the logistic loss, which predicts log-odds.")
     return response("logit", x / np.sqrt(1 + np.pi / 8 * variances))
 
 
 def _sign(targets: Targets, x: Array) -> Array:
-    """-1 or +1; where a prediction is zero, the more frequent one."""
+    """Sign of the predictions; the more frequent sign where one is zero."""
     common = 1.0 if not targets.grid.size else targets.grid[int(np.argmax(targets.shares))]
     return np.where(x == 0, common, np.sign(x))
 
 
-def _median(model: Any, targets: Targets, x: Array, rows: Array, cols: Array) -> Array:
-    """Between the thresholds; of a Poisson distribution for counts; the prediction itself, clipped, without a grid."""
+def _median(model: "LowRankModel", targets: Targets, x: Array, rows: Array, cols: Array) -> Array:
+    """Median of the predictive distribution: from the thresholds, of a Poisson law, or `x` clipped without a grid."""
     if model.link == "log":
         rates = np.minimum(response("log", x), 1e9)
         return np.asarray(np.clip(np.ceil(np.maximum(pdtrik(0.5, rates), 0.0)), targets.low, targets.high))
@@ -85,14 +87,15 @@ def _median(model: Any, targets: Targets, x: Array, rows: Array, cols: Array) ->
     return np.asarray(targets.grid[place])
 
 
-def _likeliest(model: Any, x: Array, variances: Array, rows: Array, cols: Array) -> Array:
-    """Value of the grid with the largest chance."""
+def _likeliest(model: "LowRankModel", x: Array, variances: Array, rows: Array, cols: Array) -> Array:
+    """Value of the grid with the largest probability."""
     if model.link != "identity":
         raise SettingError("decode='class' is for signs and for targets on a grid; use 'round' or 'median' for counts.")
-    grid = _grid(model.targets, "class")
-    deviations = np.sqrt(np.maximum(variances + model.targets.noise_variance, np.finfo(float).tiny))
+    targets = targets_of(model)
+    grid = _grid(targets, "class")
+    deviations = np.sqrt(np.maximum(variances + targets.noise_variance, np.finfo(float).tiny))
     place, best, below = np.zeros(x.size, np.int64), np.full(x.size, -1.0), np.zeros(x.size)
-    for k, thresholds in enumerate(chain(model.targets.thresholds_at(rows, cols), [np.inf])):
+    for k, thresholds in enumerate(chain(targets.thresholds_at(rows, cols), [np.inf])):
         upto = ndtr((thresholds - x) / deviations)
         better = upto - below > best
         place[better], best[better], below = k, (upto - below)[better], upto
@@ -109,5 +112,5 @@ def _grid(targets: Targets, how: str) -> Array:
 
 
 def _nearest(grid: Array, x: Array) -> Array:
-    """The value of the grid next to each x; halfway, the upper one."""
+    """Nearest value of the grid; the upper one halfway."""
     return np.asarray(grid[np.searchsorted(0.5 * (grid[1:] + grid[:-1]), x, side="right")])

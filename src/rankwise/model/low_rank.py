@@ -1,55 +1,39 @@
-"""`LowRankModel`: what a solver returns."""
+"""`LowRankModel`: the result of a solver."""
 
+import os
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import is_number, is_whole
-from .._errors import DataError, SettingError
+from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
-from ..observations import Observations
-from ..observations.labels import find, lookup
+from ..observations import LabelIndex
+from . import ranking
 from .decoding import decode as decoded
 from .decoding import targets_of
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
+from .pairwise import at_known, check_scale, deviations, positions, refuse_new
 from .posterior import Posterior
-from .recommending import Recommending
+from .ranking import Ranked, Seen
 from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
 
-SCALES = ("link", "response")
-UNKNOWN = ("error", "offset")
-
-
-class Seen(NamedTuple):
-    """Which entries a model was learned from, row by row; not their values."""
-
-    indptr: NDArray[np.uint64]
-    indices: NDArray[np.uint32]
-
-    @classmethod
-    def of(cls, entries: Any) -> "Seen | None":
-        """Where these entries are; None if there are none, or too many to be held in memory."""
-        return cls(entries.indptr, entries.indices) if isinstance(entries, Observations) else None
-
-    def transposed(self, n_cols: int) -> "Seen":
-        """The same entries with rows and columns exchanged."""
-        ones, shape = np.ones(self.indices.size, bool), (self.indptr.size - 1, n_cols)
-        turned = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
-        return Seen(turned.indptr.astype(np.uint64), turned.indices.astype(np.uint32))
-
 
 @dataclass(frozen=True, eq=False)
-class LowRankModel(Recommending):
-    """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, and offsets if any, at every rank up to its own.
+class LowRankModel:
+    """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, plus offsets if any, at every rank of a path.
+
+    Two scales: X is on the *link* scale. The *response* scale is that of the targets: the probability of +1 under the
+    logistic loss, the expected count under the Poisson loss, X itself under others.
 
     Attributes
     ----------
@@ -58,32 +42,32 @@ class LowRankModel(Recommending):
     U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
         Unit columns; those of the rows of a model made by `rankwise.fold_in` are not.
     row_labels, col_labels : ndarray or None
-        Names of the rows and columns; None means their numbers.
+        Labels of the rows and columns; None means that they are identified by their numbers.
     link : {"identity", "logit", "log"}
-        What `scale="response"` undoes.
+        From the response scale to the link scale.
     chosen : int, optional
-        The rank that is used unless another is asked for; by default the longest on the path. A solver whose steps
-        may raise the value chooses its best.
+        Default rank of predictions; by default the longest on the path. A solver whose steps may raise the value
+        chooses its best.
     only_by : str, optional
-        Name of the solver, if it keeps no path: then only the full rank can be asked for.
+        Name of the solver if it keeps no path: then only the full rank is available.
     offsets : Offsets, optional
-        Added to every prediction, at every rank.
+        Added to every prediction on the link scale, at every rank.
     posterior : Posterior, optional
-        How sure the model is of its full-rank predictions, if it was learned with `refine="bayes"`.
+        Posterior means and variances of factors and offsets, estimated by method="bayes".
     loss : Loss, optional
-        What it was learned with.
+        Loss that was minimized.
     seen : Seen, optional
-        Which entries it was learned from.
+        Positions of the training entries.
     targets : Targets, optional
-        Scale and grid of the entries it was learned from, for `decode`.
+        Range and distinct values of the training targets, for `decode`.
     calibration : Calibration, optional
-        What `predict_interval` needs.
+        Scores of held-out entries, for `predict_interval`.
     facts : dict
-        How it was learned, in plain values for reports: method, settings, seconds, history.
+        How it was fitted, in plain values for reports: method, settings, seconds, history.
     learned : Learned, optional
-        Both sides as the last sweep left them, if it was learned by sweeps.
+        Both sides after the last sweep, if it was fitted by sweeps.
     scale : float, default=1
-        What an entry's loss counts for against the spread of the factors: one over the noise, where there is any.
+        Weight of an entry's loss relative to the prior: the inverse noise variance, where there is one.
 
     Examples
     --------
@@ -116,7 +100,7 @@ class LowRankModel(Recommending):
 
     @property
     def rank(self) -> int:
-        """The rank that is used unless another is asked for."""
+        """Rank of predictions unless another is requested."""
         return self.longest if self.chosen is None else self.chosen
 
     @property
@@ -126,13 +110,23 @@ class LowRankModel(Recommending):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the matrix."""
+        """Number of rows and columns of the matrix."""
         return self.U.shape[0], self.V.shape[0]
 
     @property
     def theta(self) -> NDArray[np.float64]:
-        """Coefficients at the model's rank."""
+        """Coefficients at the model's rank, shape (rank,)."""
         return self.coefficients(None)
+
+    @cached_property
+    def row_index(self) -> LabelIndex:
+        """Labels of the rows and their positions."""
+        return LabelIndex(self.row_labels, self.shape[0], "row")
+
+    @cached_property
+    def col_index(self) -> LabelIndex:
+        """Labels of the columns and their positions."""
+        return LabelIndex(self.col_labels, self.shape[1], "column")
 
     def coefficients(self, rank: int | None) -> NDArray[np.float64]:
         """Coefficients of the rank-`rank` model, shape (rank,); None means the model's rank."""
@@ -145,73 +139,74 @@ class LowRankModel(Recommending):
         cols: ArrayLike,
         *,
         rank: int | None = None,
-        scale: str = "link",
+        scale: str = "response",
         return_std: bool = False,
         unknown: str = "error",
         decode: str | None = None,
     ) -> Any:
-        """Predictions at pairs of rows and columns, by label if there are labels, else by number.
+        """Predict at pairs of rows and columns, on the response scale by default.
 
         Parameters
         ----------
         rows, cols : array-like of shape (n,)
+            Labels if the data had labels, else numbers.
         rank : int, optional
-            Any rank of the path, 0 to `self.longest`; no refit, the same as having stopped there.
-        scale : {"link", "response"}, default="link"
-            "response" gives probabilities of +1 under the logistic loss and rates under Poisson.
+            Any rank of the path, 0 to `self.longest`; the prediction of a fit that stopped there.
+        scale : {"response", "link"}, default="response"
+            "response": probabilities of +1 under the logistic loss, expected counts under the Poisson loss. "link": the
+            entries of the low-rank matrix plus offsets, such as log-odds. They are the same under other losses.
         return_std : bool, default=False
-            Also give the standard deviation of each prediction, on the link scale and without the noise of a single
-            observation; for models learned with `refine="bayes"`, at their full rank.
+            Also return the posterior standard deviation of each prediction, always on the link scale and without the
+            noise of a single observation. Requires posterior variances (method="bayes") and the full rank.
         unknown : {"error", "offset"}, default="error"
-            What to do with rows and columns that were not in the data: refuse, or predict from the offsets alone: the
-            constant, and the other side's offset if that is known.
+            Rows and columns that were not seen during fit: raise DataError, or predict from the constant and the
+            offset of the other side, if that is known.
         decode : {"clip", "round", "mean", "median", "class", "probability"}, optional
-            Predictions in the targets' own units, matched to a metric (docs/predictions.md): kept within the scale of
-            the training targets; moved to the nearest value of their grid; the mean (least squared error) or the median
-            (least absolute error) of the predictive distribution; the most likely value; the probability of +1.
+            Point prediction in the units of the targets, whatever the `scale`, matched to a metric
+            (docs/predictions.md): clipped to the range of the training targets; rounded to the nearest training value;
+            mean (least squared error) or median (least absolute error) of the predictive distribution; its most likely
+            value; probability of +1.
 
         Returns
         -------
-        ndarray of shape (n,), or two of them
+        predictions : ndarray of float64, shape (n,)
+        deviations : ndarray of float64, shape (n,)
+            Only if `return_std` is True.
         """
-        if scale not in SCALES:
-            raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
-        if unknown not in UNKNOWN:
-            raise SettingError(f"`unknown` must be 'error' or 'offset', got {unknown!r}.")
-        if decode is not None and scale != "link":
-            raise SettingError("`decode` already gives the targets' own units; leave out `scale`.")
-        row_of, col_of = self.numbers(rows, cols, unknown)
-        linked = self._at_known(row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
+        check_scale(scale)
+        row_of, col_of = positions(self, rows, cols, unknown)
+        linked = at_known(self, row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
         if decode is not None:
-            self._refuse_new(row_of, col_of, "decode")
-            found = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
+            refuse_new(row_of, col_of, "decode")
+            predictions = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
         else:
-            found = linked if scale == "link" else response(self.link, linked)
-        return (found, self._deviations(row_of, col_of, rank)) if return_std else found
+            predictions = linked if scale == "link" else response(self.link, linked)
+        return (predictions, deviations(self, row_of, col_of, rank)) if return_std else predictions
 
     def predict_interval(
         self, rows: ArrayLike, cols: ArrayLike, *, coverage: float = 0.8, clip: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Ends between which a new observation falls with the given chance, at pairs of rows and columns.
+        """Prediction intervals for new observations at pairs of rows and columns, on the response scale.
 
-        The chance is over entries drawn like those the model was calibrated on, not for each row by itself. An
-        observation is below the low end as often as it is above the high one, and ends of a larger coverage lie outside
-        those of a smaller one. Needs a calibrated model; see `MatrixCompletion.calibrate`.
+        The coverage is marginal: over entries drawn like those of the calibration, not for each row. A new observation
+        is below the low end as often as above the high one, and intervals of different coverage are nested. Requires
+        a calibrated model; see `MatrixCompletion.calibrate`.
 
         Parameters
         ----------
         rows, cols : array-like of shape (n,)
+            Labels if the data had labels, else numbers.
         coverage : float, default=0.8
-            Above 0 and below 1.
+            Probability that an observation is inside, above 0 and below 1.
         clip : bool, default=False
-            Whether to keep the ends within the scale of the training targets, such as 1 to 5 stars.
+            If True, clip the ends to the range of the training targets, such as 1 to 5 stars.
 
         Returns
         -------
-        low, high : ndarray of shape (n,)
-            In the targets' units; ``low <= high``.
+        low, high : ndarray of float64, shape (n,)
+            In the units of the targets; ``low <= high``.
         """
-        row_of, col_of = self.numbers(rows, cols)
+        row_of, col_of = positions(self, rows, cols)
         if self.calibration is None:
             refuse_signs(self.loss, self.link)
             raise SettingError(
@@ -220,64 +215,129 @@ class LowRankModel(Recommending):
             )
         low, high = self.calibration.interval(self, row_of, col_of, coverage)
         if clip:
-            scale = targets_of(self)
-            low, high = (end.clip(scale.low, scale.high) for end in (low, high))
+            targets = targets_of(self)
+            low, high = (end.clip(targets.low, targets.high) for end in (low, high))
         return low, high
 
     def residuals(self, X: Any, n: int = 20) -> Residuals:
-        """The `n` entries of X that the model finds most unlikely: those of the largest loss, the largest first.
+        """Return the `n` entries of X with the largest loss, the largest first; predictions on the response scale.
 
         Parameters
         ----------
-        X : SciPy sparse matrix, array with NaN at unknown entries, or Observations
+        X : SciPy sparse matrix, array with NaN at unobserved entries, or Observations
+            Rows and columns are matched by label if there are labels, else by number.
         n : int, default=20
+
+        Returns
+        -------
+        Residuals
         """
         return most_unlikely(self, entries_of(self, X), n)
 
-    def numbers(
-        self, rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and column numbers of pairs of labels, checked; with ``unknown="offset"``, -1 for those not known."""
-        number = find if unknown == "error" else lookup
-        row_of = number(rows, self.row_labels, self.shape[0], "row")
-        col_of = number(cols, self.col_labels, self.shape[1], "column")
-        if row_of.shape != col_of.shape:
-            raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
-        return row_of, col_of
+    def recommend(
+        self,
+        rows: ArrayLike,
+        n: int = 10,
+        *,
+        exclude_seen: bool = True,
+        only: ArrayLike | None = None,
+        rank: int | None = None,
+        n_jobs: int | None = -1,
+    ) -> Ranked:
+        """Return the columns with the highest predictions for each row, best first, with scores on the link scale.
 
-    def _at_known(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
-        """Predictions where row and column are known; elsewhere, where one is -1, what the offsets say."""
-        known = (rows >= 0) & (cols >= 0)
-        found = np.zeros(rows.size)
-        if self.offsets is not None:
-            left, right = (np.append(side.astype(np.float64), 0.0) for side in (self.offsets.rows, self.offsets.cols))
-            found = self.offsets.constant + left[rows] + right[cols]
-        found[known] = self.at(rows[known], cols[known], rank)
-        return found
+        Ties go to the lower column number. Costs O(len(rows) n_cols rank); results do not depend on `n_jobs`. The order
+        is the same on the response scale.
 
-    def _refuse_new(self, rows: NDArray[Any], cols: NDArray[Any], wish: str) -> None:
-        if rows.size and min(rows.min(), cols.min()) < 0:
-            raise SettingError(f"Of rows and columns that are new, the offsets say no more; leave out `{wish}`.")
+        Parameters
+        ----------
+        rows : label or array-like of labels
+            Rows to recommend for; numbers if the data had no labels.
+        n : int, default=10
+        exclude_seen : bool, default=True
+            Leave out the columns at which the row was observed.
+        only : array-like of labels, optional
+            Columns to choose among; all by default.
+        rank : int, optional
+            Any rank of the path.
+        n_jobs : int, default=-1
+            Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
 
-    def _deviations(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None) -> NDArray[np.float64]:
-        if self.posterior is None:
-            raise SettingError('Only models of refine="bayes" know how sure they are; leave out `return_std`.')
-        if rank is not None and rank != self.rank:
-            raise SettingError(f"Standard deviations are known at the full rank, {self.rank}, only; leave out `rank`.")
-        self._refuse_new(rows, cols, "return_std")
-        return np.sqrt(self.posterior.variance_at(rows, cols))
+        Returns
+        -------
+        labels, scores : ndarray
+            Shape (n,) for a single row, or shorter if fewer columns are left. Shape (len(rows), n) for several, where
+            missing columns have the label None (-1 if columns are numbered) and the score minus infinity.
+        """
+        if exclude_seen and self.seen is None:
+            self.row_index.find(rows)
+            raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
+        return ranking.recommend(self, rows, n, self.seen if exclude_seen else None, only, rank, n_jobs)
+
+    def similar(
+        self,
+        labels: ArrayLike,
+        n: int = 10,
+        *,
+        axis: str = "rows",
+        rank: int | None = None,
+        n_jobs: int | None = -1,
+    ) -> Ranked:
+        """Return the rows (or columns) most similar to the given ones, most similar first, themselves left out.
+
+        The similarity of two rows is the cosine between their rows of the low-rank part, on the link scale and without
+        offsets; it is 0 if one of them is zero. If there is a posterior (method="bayes", at the full rank), lengths are
+        expected ones, variances included, so that a row with few entries is not similar to any other.
+
+        Parameters
+        ----------
+        labels : label or array-like of labels
+            Rows, or columns with ``axis="columns"``; numbers if the data had no labels.
+        n : int, default=10
+        axis : {"rows", "columns"}, default="rows"
+        rank : int, optional
+            Any rank of the path.
+        n_jobs : int, default=-1
+            Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
+
+        Returns
+        -------
+        labels, cosines : ndarray
+            Shape (n,) for a single label and (len(labels), n) for several, padded as by `recommend`.
+        """
+        return ranking.similar(self, labels, n, axis, rank, n_jobs)
+
+    def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
+        """Write the model to a file that `rankwise.load` reads.
+
+        The file holds the factors, offsets, variances and how they were fitted, but the value of no entry. It appears
+        complete or not at all.
+
+        Parameters
+        ----------
+        path : path
+        labels : bool, default=True
+            Whether to store the labels of the rows and columns.
+        seen : bool, default=True
+            Whether to store the positions of the training entries.
+        """
+        from .files import save
+
+        save(self, path, labels=labels, seen=seen)
 
     def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
-        """Predictions at checked row and column numbers."""
-        found = predict(self.coefficients(rank), self.U, self.V, rows, cols)
-        return found if self.offsets is None else found + self.offsets.at(rows, cols)
+        """Predict on the link scale at valid row and column numbers, shape (n,)."""
+        predictions = predict(self.coefficients(rank), self.U, self.V, rows, cols)
+        return predictions if self.offsets is None else predictions + self.offsets.at(rows, cols)
 
     def reconstruct(
-        self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "link"
+        self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "response"
     ) -> NDArray[np.float64]:
-        """The whole matrix, refused if it would take more than `max_bytes`; float64, shape (n_rows, n_cols)."""
-        if scale not in SCALES:
-            raise SettingError(f"`scale` must be 'link' or 'response', got {scale!r}.")
+        """Return the whole matrix, shape (n_rows, n_cols), on the response scale by default.
+
+        Raises SettingError if it takes more than `max_bytes` in float64. `scale` is as in `predict_entries`.
+        """
+        check_scale(scale)
         if not is_number(max_bytes) or not max_bytes >= 0:
             raise SettingError(f"`max_bytes` must be a number of at least zero, got {max_bytes!r}.")
         needed = 8 * self.shape[0] * self.shape[1]
@@ -290,23 +350,23 @@ class LowRankModel(Recommending):
         return linked if scale == "link" else np.asarray(response(self.link, linked))
 
     def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
-        """The whole matrix; for small ones."""
+        """Return the whole matrix on the link scale, shape (n_rows, n_cols), whatever its size."""
         theta = self.coefficients(rank)
-        found = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
-        return found if self.offsets is None else found + self.offsets.to_dense()
+        matrix = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
+        return matrix if self.offsets is None else matrix + self.offsets.to_dense()
 
     def row_factors(self, rank: int | None = None) -> NDArray[np.float64]:
-        """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the predictions, offsets left out."""
+        """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the low-rank part."""
         theta = self.coefficients(rank)
         return np.asarray(self.U[:, : theta.size] * theta, np.float64)
 
     def col_factors(self, rank: int | None = None) -> NDArray[np.float64]:
-        """Coordinates of the columns, ``V * theta``: times ``U.T`` they are the predictions, offsets left out."""
+        """Coordinates of the columns, ``V * theta``: times ``U.T`` they are the transpose of the low-rank part."""
         theta = self.coefficients(rank)
         return np.asarray(self.V[:, : theta.size] * theta, np.float64)
 
     def transposed(self) -> "LowRankModel":
-        """The same model with rows and columns exchanged."""
+        """Model of the transpose: rows and columns exchanged."""
         offsets, posterior = self.offsets, self.posterior
         return replace(
             self,
@@ -332,9 +392,9 @@ class LowRankModel(Recommending):
         return int(rank)
 
     def _repr_html_(self) -> str:
-        """A small summary for notebooks."""
+        """Summary table for notebooks."""
         return summary_html(self)
 
     def __repr__(self) -> str:
-        """Sizes, at a glance."""
+        """Show shape and rank."""
         return f"LowRankModel({self.shape[0]} x {self.shape[1]}, rank {self.rank})"

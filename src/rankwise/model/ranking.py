@@ -1,29 +1,59 @@
-"""The best columns of rows, and the rows or columns most alike."""
+"""Columns with the highest predictions for each row, and the rows or columns most similar to given ones."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import is_whole
 from .._errors import SettingError
 from ..engines import usable_cores
-from ..kernels import topk as top
+from ..kernels import topk
+from ..observations import Observations
+from ..observations.build import entries_in
+
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
 
 Array = NDArray[Any]
+Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
+AXES = ("rows", "columns")
 BLOCK = 64  # rows that one thread ranks at a time
 
 
-class Best(NamedTuple):
-    """Best columns of each row, best first: numbers, scores, and how many there are; -1 and minus infinity beyond."""
+class Seen(NamedTuple):
+    """Positions of entries in CSR form, without their values.
 
-    columns: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    Attributes
+    ----------
+    indptr : ndarray of uint64, shape (n_rows + 1,)
+    indices : ndarray of uint32, shape (n_entries,)
+        Columns, increasing within each row.
+    """
+
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, entries: Any) -> "Seen | None":
+        """Positions of Observations; None for anything else, such as entries that are not in memory."""
+        return cls(entries.indptr, entries.indices) if isinstance(entries, Observations) else None
+
+    def transposed(self, n_cols: int) -> "Seen":
+        """Positions with rows and columns exchanged."""
+        ones, shape = np.ones(self.indices.size, bool), (self.indptr.size - 1, n_cols)
+        transpose = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
+        return Seen(transpose.indptr.astype(np.uint64), transpose.indices.astype(np.uint32))
+
+    def take_rows(self, rows: Array) -> "Seen":
+        """Positions in the given rows, in their order."""
+        indptr, entries = entries_in(self.indptr, rows)
+        return Seen(indptr, np.ascontiguousarray(self.indices[entries]))
 
 
-class Sides(NamedTuple):
+class Scores(NamedTuple):
     """Scores ``left[i] @ right[j] + base[i] + shift[j]``; columns of `right` beyond those of `left` are not used."""
 
     left: Array
@@ -32,92 +62,132 @@ class Sides(NamedTuple):
     shift: NDArray[np.float64]
 
 
-class Excluded(NamedTuple):
-    """Columns to leave out, row by row, in rising order: those of row i are ``indices[indptr[i]:indptr[i + 1]]``."""
+class Best(NamedTuple):
+    """Best columns of each row, best first.
 
-    indptr: NDArray[np.uint64]
-    indices: NDArray[np.uint32]
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (n_rows, n)
+        Column numbers; -1 where a row has fewer.
+    scores : ndarray of float64, shape (n_rows, n)
+        Minus infinity where a row has fewer.
+    counts : ndarray of int64, shape (n_rows,)
+    """
+
+    columns: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    counts: NDArray[np.int64]
 
 
-def best_columns(sides: Sides, n: int, excluded: Excluded, among: Array | None = None, n_jobs: Any = None) -> Best:
-    """The n best columns of every row by their scores; ties go to the lower column.
+def recommend(
+    model: "LowRankModel",
+    rows: ArrayLike,
+    n: int,
+    excluded: Seen | None,
+    only: ArrayLike | None,
+    rank: int | None,
+    n_jobs: int | None,
+) -> Ranked:
+    """See `LowRankModel.recommend`; `excluded` are the entries to leave out, of all rows of the model."""
+    wanted = model.row_index.find(rows)
+    candidates = None if only is None else np.unique(model.col_index.find(only))
+    theta, offsets = model.coefficients(rank), model.offsets
+    base, shift = np.zeros(wanted.size), np.zeros(model.shape[1])
+    if offsets is not None:
+        base = offsets.constant + offsets.rows[wanted].astype(np.float64)
+        shift = offsets.cols.astype(np.float64)
+    scores = Scores(model.U[wanted, : theta.size] * theta, model.V, base, shift)
+    left_out = None if excluded is None else excluded.take_rows(wanted)
+    n = check_count(n, rows, model.shape[1])
+    return _labelled(best_columns(scores, n, left_out, candidates, n_jobs), model.col_labels, rows)
 
-    Costs O(n_rows n_columns rank); scores are made and dropped a few at a time. The same on any number of threads,
-    and the same for a row whatever other rows are asked for with it.
+
+def similar(
+    model: "LowRankModel", labels: ArrayLike, n: int, axis: str, rank: int | None, n_jobs: int | None
+) -> Ranked:
+    """See `LowRankModel.similar`."""
+    if axis not in AXES:
+        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    near, far, index = (model.U, model.V, model.row_index) if axis == "rows" else (model.V, model.U, model.col_index)
+    wanted = index.find(labels)
+    themselves = Seen(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
+    full_rank = rank is None or rank == model.rank
+    variances = model.posterior.spread(axis) if model.posterior is not None and full_rank else 0.0
+    vectors = directions(model.coefficients(rank), near, far, variances)
+    scores = Scores(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(index.size))
+    best = best_columns(scores, check_count(n, labels, index.size), themselves, n_jobs=n_jobs)
+    return _labelled(best, index.labels, labels)
+
+
+def best_columns(
+    scores: Scores, n: int, excluded: Seen | None = None, candidates: Array | None = None, n_jobs: int | None = -1
+) -> Best:
+    """The `n` columns with the highest scores of every row; ties go to the lower column.
+
+    Costs O(n_rows n_columns rank); scores are computed and dropped a few at a time. The result does not depend on
+    `n_jobs`, and that of a row not on the other rows.
 
     Parameters
     ----------
-    sides : Sides
-        What the scores are made of.
+    scores : Scores
     n : int
-    excluded : Excluded
-    among : ndarray of int, optional
+    excluded : Seen, optional
+        Columns to leave out of each row.
+    candidates : ndarray of int, optional
         Columns to choose among, in rising order; all by default.
-    n_jobs : int, optional
-        Threads; None means all usable cores.
+    n_jobs : int, default=-1
+        Number of threads; -1 means all usable cores.
     """
-    left, right, base, shift = sides
+    left, right, base, shift = scores
+    excluded = excluded or Seen(np.zeros(left.shape[0] + 1, np.uint64), np.zeros(0, np.uint32))
     places = np.arange(right.shape[0])
-    if among is not None:
-        right, shift, places = right[among], shift[among], np.full(places.size, -1)
-        places[among] = np.arange(among.size)
+    if candidates is not None:
+        right, shift, places = right[candidates], shift[candidates], np.full(places.size, -1)
+        places[candidates] = np.arange(candidates.size)
     n_rows, width = left.shape[0], min(n, right.shape[0])
     best = Best(np.full((n_rows, n), -1), np.full((n_rows, n), -np.inf), np.zeros(n_rows, np.int64))
-    columns, scores = np.zeros((n_rows, width), np.int64), np.zeros((n_rows, width))
-    left, right = (np.ascontiguousarray(part) for part in (left, right))
+    columns, values = np.zeros((n_rows, width), np.int64), np.zeros((n_rows, width))
+    left, right = (np.ascontiguousarray(factor) for factor in (left, right))
 
     def rank_rows(first: int) -> None:
         part, ends = slice(first, first + BLOCK), slice(first, first + BLOCK + 1)
-        excluding = excluded.indptr[ends], excluded.indices, places
-        found = scores[part], columns[part], best.counts[part]
-        top.best_columns(left[part], right, base[part], shift, *excluding, *found)
+        left_out = excluded.indptr[ends], excluded.indices, places
+        out = values[part], columns[part], best.counts[part]
+        topk.best_columns(left[part], right, base[part], shift, *left_out, *out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
             list(pool.map(rank_rows, range(0, n_rows, BLOCK)))
     filled = np.arange(width) < best.counts[:, None]
-    columns = columns if among is None or not among.size else among[columns]
-    best.columns[:, :width][filled], best.scores[:, :width][filled] = columns[filled], scores[filled]
+    columns = columns if candidates is None or not candidates.size else candidates[columns]
+    best.columns[:, :width][filled], best.scores[:, :width][filled] = columns[filled], values[filled]
     return best
 
 
-def none_excluded(n_rows: int) -> Excluded:
-    """Nothing to leave out."""
-    return Excluded(np.zeros(n_rows + 1, np.uint64), np.zeros(0, np.uint32))
-
-
-def excluded_of(indptr: Array, indices: Array, rows: Array) -> Excluded:
-    """The pattern's columns in the wanted rows."""
-    starts, ends = (side.astype(np.int64)[rows] for side in (indptr[:-1], indptr[1:]))
-    begins = np.concatenate(([0], np.cumsum(ends - starts)))
-    entries = np.arange(begins[-1]) + np.repeat(starts - begins[:-1], ends - starts)
-    return Excluded(begins.astype(np.uint64), np.ascontiguousarray(indices[entries]))
-
-
-def directions(theta: Array, near: Array, far: Array, unsure: Array | float = 0.0) -> NDArray[np.float64]:
+def directions(theta: Array, near: Array, far: Array, variances: Array | float = 0.0) -> NDArray[np.float64]:
     """Vectors whose inner products are the cosines between the rows of ``near diag(theta) far.T``.
 
-    Zero for rows that are zero. `unsure` is the variance of every row, which is added to its squared length. Costs
+    Zero for rows that are zero. `variances`, one for each row, are added to the squared lengths. Costs
     O((n_near + n_far) rank**2).
     """
     if not theta.size:
         return np.zeros((near.shape[0], 0))
     triangle: Array = np.linalg.qr(far[:, : theta.size].astype(np.float64)).R
-    found = (near[:, : theta.size] * theta) @ triangle.T
-    lengths = np.sqrt(np.sum(found * found, axis=1) + unsure)
+    vectors = (near[:, : theta.size] * theta) @ triangle.T
+    lengths = np.sqrt(np.sum(vectors * vectors, axis=1) + variances)
     least = lengths.max(initial=0.0) * np.finfo(near.dtype).eps  # shorter ones are rounding
-    return np.where(lengths[:, None] > least, found / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
+    return np.where(lengths[:, None] > least, vectors / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
 
 
 def check_count(n: Any, wanted: ArrayLike = (), size: int = 0) -> int:
-    """`n` if it is a whole number of at least one; no more than the `size` that a single wanted label can get."""
+    """`n`, at most `size` if a single label is wanted; SettingError unless it is a positive integer."""
     if not is_whole(n) or n < 1:
         raise SettingError(f"`n` must be an integer of at least 1, got {n!r}.")
     return min(int(n), max(size, 1)) if np.ndim(wanted) == 0 else int(n)
 
 
-def named(best: Best, labels: Array | None, wanted: ArrayLike) -> tuple[Array, NDArray[np.float64]]:
-    """Labels and scores: as many as there are for a single wanted label, padded to n for several."""
+def _labelled(best: Best, labels: Array | None, wanted: ArrayLike) -> Ranked:
+    """Labels and scores: without padding for a single wanted label, padded to n for several."""
     columns, scores, counts = best
     if np.ndim(wanted) == 0:
         columns, scores = columns[0, : counts[0]], scores[0, : counts[0]]
@@ -125,6 +195,6 @@ def named(best: Best, labels: Array | None, wanted: ArrayLike) -> tuple[Array, N
         return columns, scores
     if not columns.size or columns.min() >= 0:
         return labels[columns], scores
-    found = np.full(columns.shape, None, object)
-    found[columns >= 0] = labels[columns[columns >= 0]]
-    return found, scores
+    padded = np.full(columns.shape, None, object)
+    padded[columns >= 0] = labels[columns[columns >= 0]]
+    return padded, scores

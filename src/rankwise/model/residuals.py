@@ -1,20 +1,30 @@
-"""Observed entries under the model's own numbers, and which of them it finds most unlikely."""
+"""Observed entries at the positions of a model, and those with the largest loss."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import DataError, SettingError
+from .._errors import SettingError
 from ..losses.links import response
 from ..observations import Observations
 from .ranking import check_count
 
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
+
 Array = NDArray[Any]
 
 
-class Entries(NamedTuple):
-    """Row and column numbers, targets and weights of observed entries."""
+class PlacedEntries(NamedTuple):
+    """Observed entries at the row and column numbers of a model.
+
+    Attributes
+    ----------
+    rows, cols : ndarray of int64, shape (n,)
+    targets : ndarray of float64, shape (n,)
+    weights : ndarray of shape (n,) or None
+    """
 
     rows: Array
     cols: Array
@@ -23,17 +33,17 @@ class Entries(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """Observed entries, the most unlikely first.
+    """Observed entries in falling order of their loss.
 
     Attributes
     ----------
     rows, cols : ndarray of shape (n,)
-        Labels, if there are labels, else numbers.
+        Labels if there are labels, else numbers.
     targets : ndarray of shape (n,)
     predictions : ndarray of shape (n,)
-        In the targets' units; the probability of +1 under the logistic loss.
+        On the response scale: in the units of the targets; the probability of +1 under the logistic loss.
     losses : ndarray of shape (n,)
-        What the entry costs the model, for a weight of one.
+        Loss of each entry, not multiplied by its weight.
     """
 
     rows: Array
@@ -47,47 +57,27 @@ class Residuals(NamedTuple):
         return {name: part.tolist() for name, part in self._asdict().items()}
 
 
-def entries_of(model: Any, X: Any) -> Entries:
-    """Entries of weight above zero, found by their labels if there are labels, else by number."""
+def entries_of(model: "LowRankModel", X: Any) -> PlacedEntries:
+    """Entries of positive weight at the model's positions, matched by label if there are labels, else by number."""
     observations = Observations.from_any(X)
-    rows, cols = _numbers(model, observations)
+    rows = model.row_index.align(observations.row_index)[observations.rows]
+    cols = model.col_index.align(observations.col_index)[observations.cols]
     targets, weights = observations.targets.astype(np.float64), observations.weights
     if weights is None:
-        return Entries(rows, cols, targets, None)
+        return PlacedEntries(rows, cols, targets, None)
     used = weights > 0
-    return Entries(rows[used], cols[used], targets[used], weights[used])
+    return PlacedEntries(rows[used], cols[used], targets[used], weights[used])
 
 
-def _numbers(model: Any, observations: Observations) -> tuple[Array, Array]:
-    """The model's own numbers of the rows and columns of all entries."""
-    rows, cols = observations.rows, observations.cols
-    same = model.row_labels is observations.row_labels and model.col_labels is observations.col_labels
-    if same and observations.shape == model.shape:
-        return rows, cols
-    names = []
-    for which, own, labels, numbers in (
-        ("row", model.row_labels, observations.row_labels, rows),
-        ("column", model.col_labels, observations.col_labels, cols),
-    ):
-        if own is not None and labels is None:
-            raise DataError(f"The {which}s of this model have labels and those of the entries do not; label them too.")
-        names.append(numbers if labels is None else labels[numbers])
-    found: tuple[Array, Array] = model.numbers(*names)
-    return found
-
-
-def most_unlikely(model: Any, entries: Entries, n: Any) -> Residuals:
-    """The `n` entries of largest loss, O(rank n_observed); ties in the order of the entries."""
+def most_unlikely(model: "LowRankModel", entries: PlacedEntries, n: Any) -> Residuals:
+    """The `n` entries of largest loss; ties in the order of the entries. Costs O(rank n_observed)."""
     n = check_count(n)
     if model.loss is None:
         raise SettingError("The loss of this model is not known: a loss made with `@rankwise.loss` is not in the file.")
     rows, cols, targets, _ = entries
     model.loss.check_targets(targets)
-    predicted = model.at(rows, cols)
-    costs = model.loss.value(predicted, targets)
+    linked = model.at(rows, cols)
+    costs = model.loss.value(linked, targets)
     worst = np.argsort(-costs, kind="stable")[:n]
-    rows_of, cols_of = (
-        numbers[worst] if names is None else names[numbers[worst]]
-        for names, numbers in ((model.row_labels, rows), (model.col_labels, cols))
-    )
-    return Residuals(rows_of, cols_of, targets[worst], response(model.link, predicted[worst]), costs[worst])
+    labels = model.row_index.names[rows[worst]], model.col_index.names[cols[worst]]
+    return Residuals(*labels, targets[worst], response(model.link, linked[worst]), costs[worst])

@@ -1,4 +1,4 @@
-"""A model at a glance, for notebooks: a small table in HTML, with every word escaped."""
+"""Summary of a model for notebooks, as an HTML table with all text escaped."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -13,42 +13,44 @@ CELL = "text-align:left;padding:.1em .8em .1em 0;border:0;background:none;color:
 
 
 def summary_html(model: "LowRankModel", title: str = "LowRankModel") -> str:
-    """What the model is, what it was learned from and how, as an HTML table that follows the page's colours."""
+    """HTML table of `summary` that inherits the colors of the page."""
     lines = "".join(
         f'<tr><th scope="row" style="{CELL};font-weight:600;white-space:nowrap">{escape(name)}</th>'
-        f'<td style="{CELL}">{escape(words)}</td></tr>'
-        for name, words in summary(model).items()
+        f'<td style="{CELL}">{escape(text)}</td></tr>'
+        for name, text in summary(model).items()
     )
     style = "border-collapse:collapse;border:0;font-size:.9em;color:inherit;background:none"
     return f'<table style="{style}"><caption style="{CELL};font-weight:600">{escape(title)}</caption>{lines}</table>'
 
 
 def summary(model: "LowRankModel") -> dict[str, str]:
-    """The same in words."""
+    """Size, rank, loss, training entries, offsets, settings and course of the fit, as text by heading."""
     facts, rank = model.facts, f"{model.rank}"
     if model.only_by is None and model.longest > 1:
         rank += f", and any from 0 to {model.longest}"
-    found = {
+    lines = {
         "size": f"{model.shape[0]:,} rows × {model.shape[1]:,} columns",
         "rank": rank,
-        "loss": _known(facts.get("loss"), model.loss),
+        "loss": _first(facts.get("loss"), model.loss),
         "learned from": _entries(model),
         "offsets": _offsets(model),
-        "settings": ", ".join(f"{name}={given!r}" for name, given in _pairs(facts.get("settings"))),
+        "settings": ", ".join(f"{name}={value!r}" for name, value in _pairs(facts.get("settings"))),
         "steps": _steps(facts),
-        "ended": _known(facts.get("status")),
+        "ended": _first(facts.get("status")),
         "rows": _labels(model.row_labels),
         "columns": _labels(model.col_labels),
     }
-    return {name: words for name, words in found.items() if words}
+    return {name: text for name, text in lines.items() if text}
 
 
-def _known(*given: Any) -> str:
-    return next((str(word) for word in given if word is not None), "")
+def _first(*values: Any) -> str:
+    """Text of the first value that is not None."""
+    return next((str(value) for value in values if value is not None), "")
 
 
-def _pairs(given: Any) -> list[tuple[Any, Any]]:
-    return list(given.items()) if isinstance(given, dict) else []
+def _pairs(value: Any) -> list[tuple[Any, Any]]:
+    """Items of a dict; a file may hold anything in its place."""
+    return list(value.items()) if isinstance(value, dict) else []
 
 
 def _entries(model: "LowRankModel") -> str:
@@ -74,9 +76,9 @@ def _steps(facts: dict[str, Any]) -> str:
     return f"{len(values)} in {seconds:.3g} s, value {values[-1]:.6g}{score}"
 
 
-def _numbers(given: Any) -> list[float]:
-    """A list of numbers as it should be in a model's facts; a file may hold anything there."""
-    return given if isinstance(given, list) and all(is_number(value) for value in given) else []
+def _numbers(values: Any) -> list[float]:
+    """A list of numbers; empty for anything else, which a file may hold in its place."""
+    return values if isinstance(values, list) and all(is_number(value) for value in values) else []
 
 
 def _labels(labels: Any) -> str:

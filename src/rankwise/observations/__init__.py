@@ -1,13 +1,15 @@
-"""The observed matrix: which entries are known, and what they are."""
+"""Observed entries of a matrix: construction, validation, labels, shards."""
 
 from .entries import Entries
 from .frames import is_frame
+from .labels import LabelIndex
 from .observed import Observations
 from .pairs import as_pairs
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 __all__ = [
     "Entries",
+    "LabelIndex",
     "Observations",
     "Piece",
     "TargetFacts",

@@ -1,5 +1,6 @@
-"""From coordinates to a checked, sorted CSR pattern."""
+"""Validation and sorting of entries into a CSR pattern."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,32 @@ from ..kernels import pattern
 DUPLICATES = ("error", "mean", "last")
 
 
-def as_indices(given: ArrayLike, size: int | None, which: str) -> tuple[NDArray[np.uint32], int]:
-    """Row or column numbers as uint32, with the size of that side of the matrix."""
-    found = np.asarray(given)
-    if found.ndim != 1:
-        raise DataError(f"The {which} indices must be one-dimensional, got shape {found.shape}.")
-    if found.size and found.dtype.kind not in "iu":
+def as_indices(indices: ArrayLike, size: int | None, axis: str) -> tuple[NDArray[np.uint32], int]:
+    """Row or column numbers as uint32, and the number of rows or columns; by default the largest index plus one."""
+    array = np.asarray(indices)
+    if array.ndim != 1:
+        raise DataError(f"The {axis} indices must be one-dimensional, got shape {array.shape}.")
+    if array.size and array.dtype.kind not in "iu":
         raise DataError(
-            f"The {which} indices must be integers, got {found.dtype}; "
+            f"The {axis} indices must be integers, got {array.dtype}; "
             "for labels of any type use `Observations.from_labels`."
         )
-    found = found.astype(np.int64, copy=False) if found.dtype.kind == "i" else found
-    if found.size and found.min() < 0:
-        k = int(np.argmax(found < 0))
-        raise DataError(f"The {which} index {found[k]} at entry {k} is negative; indices start at 0.")
+    array = array.astype(np.int64, copy=False) if array.dtype.kind == "i" else array
+    if array.size and array.min() < 0:
+        k = int(np.argmax(array < 0))
+        raise DataError(f"The {axis} index {array[k]} at entry {k} is negative; indices start at 0.")
     if size is None:
-        size = int(found.max()) + 1 if found.size else 0
-    if found.size and found.max() >= size:
-        k = int(np.argmax(found >= size))
-        raise DataError(f"The {which} index {found[k]} at entry {k} is outside a matrix with {size} {which}s.")
+        size = int(array.max()) + 1 if array.size else 0
+    if array.size and array.max() >= size:
+        k = int(np.argmax(array >= size))
+        raise DataError(f"The {axis} index {array[k]} at entry {k} is outside a matrix with {size} {axis}s.")
     if size > 2**32 - 1:
-        raise DataError(f"{size} {which}s are more than the 4,294,967,295 that a 32-bit index can number.")
-    return found.astype(np.uint32), size
+        raise DataError(f"{size} {axis}s are more than the 4,294,967,295 that a 32-bit index can number.")
+    return array.astype(np.uint32), size
 
 
 def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
-    """Raise if nearly all rows and columns would be empty: ids were given where row and column numbers are meant."""
+    """Raise DataError if nearly all rows and columns would be empty, as when ids are given for indices."""
     if n_rows + n_cols > max(20_000_000, 100 * n_observed):
         raise DataError(
             f"A matrix of {n_rows} rows and {n_cols} columns with {n_observed} entries would be nearly all empty; "
@@ -44,68 +45,73 @@ def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
         )
 
 
-def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
-    """Raise unless the two arrays are a sorted CSR pattern of that shape, with at least one entry and no repeats."""
-    if indices.size == 0:
+def check_some(n_observed: int, shape: tuple[int, int]) -> None:
+    """Raise DataError if there is no entry."""
+    if n_observed == 0:
         raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
-    sound = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
-    sound = sound and bool(indptr[0] == 0 and indptr[-1] == indices.size and np.all(indptr[:-1] <= indptr[1:]))
-    sound = sound and int(indices.max()) < shape[1] and pattern.rows_sorted(indptr, indices)
-    if not sound or pattern.first_repeat(indptr, indices) >= 0:
+
+
+def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
+    """Raise DataError unless the arrays are a sorted CSR pattern of that shape with entries and without repeats."""
+    check_some(indices.size, shape)
+    valid = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
+    valid = valid and bool(indptr[0] == 0 and indptr[-1] == indices.size and np.all(indptr[:-1] <= indptr[1:]))
+    valid = valid and int(indices.max()) < shape[1] and pattern.rows_sorted(indptr, indices)
+    if not valid or pattern.first_repeat(indptr, indices) >= 0:
         raise DataError(
             "`indptr` (uint64) and `indices` (uint32) are not a sorted CSR pattern of this shape without repeats; "
             "use `Observations.from_coo` or `from_sparse`."
         )
 
 
-def as_matrix(given: Any) -> NDArray[Any]:
-    """A two-dimensional array of real numbers, NaN where a masked array is masked."""
-    if np.ma.isMaskedArray(given):
-        given = np.ma.filled(given.astype(float if given.dtype.kind in "fiub" else object), np.nan)
+def as_matrix(data: Any) -> NDArray[Any]:
+    """Two-dimensional array of real numbers, NaN where a masked array is masked."""
+    if np.ma.isMaskedArray(data):
+        data = np.ma.filled(data.astype(float if data.dtype.kind in "fiub" else object), np.nan)
     try:
-        found = np.asarray(given)
+        matrix = np.asarray(data)
     except ValueError:
         raise DataError("A two-dimensional array is needed; these rows differ in length.") from None
-    if found.ndim != 2:
-        raise DataError(f"A two-dimensional array is needed, got shape {found.shape}. Reshape your data.")
-    if found.shape[1] == 0:
-        raise DataError(f"The array has 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
-    if found.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: an array of real numbers is needed, got {found.dtype}.")
-    if found.dtype.kind == "O" and not any(isinstance(entry, str) for entry in found.flat):
+    if matrix.ndim != 2:
+        raise DataError(f"A two-dimensional array is needed, got shape {matrix.shape}. Reshape your data.")
+    if matrix.shape[1] == 0:
+        raise DataError(f"The array has 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+    if matrix.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: an array of real numbers is needed, got {matrix.dtype}.")
+    if matrix.dtype.kind == "O" and not any(isinstance(entry, str) for entry in matrix.flat):
         try:
-            return found.astype(np.float64)
+            return matrix.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataTypeError(f"An array of real numbers with NaN for unknown entries is needed: {error}.") from None
-    if found.dtype.kind not in "fiub":
-        raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {found.dtype}.")
-    return found
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {matrix.dtype}.")
+    return matrix
 
 
-def as_values(given: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDArray[Any]:
-    """One finite float per entry; float32 stays, everything else becomes float64."""
-    found = np.asarray(given)
-    if found.shape != (n,):
-        raise DataError(f"There are {n} entries but the {what} have shape {found.shape}; give one per entry.")
-    if found.dtype.kind not in "fiub":
-        raise DataError(f"The {what} must be real numbers, got {found.dtype}.")
-    found = found.astype(np.float32 if found.dtype == np.float32 else np.float64, copy=copy)
-    bad = ~np.isfinite(found)
+def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDArray[Any]:
+    """Finite numbers of shape (n,) as float32 if they are float32, else as float64; `what` names them in errors."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise DataError(f"There are {n} entries but the {what} have shape {array.shape}; give one per entry.")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"The {what} must be real numbers, got {array.dtype}.")
+    array = array.astype(np.float32 if array.dtype == np.float32 else np.float64, copy=copy)
+    bad = ~np.isfinite(array)
     if bad.any():
         k = int(np.argmax(bad))
-        refuse_not_finite(int(bad.sum()), n, what, found[k], k)
-    return found
+        refuse_not_finite(int(bad.sum()), n, what, array[k], k)
+    return array
 
 
 def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None:
-    """Raise: some of the values or weights are missing or infinite, the first of them at entry k."""
+    """Raise DataError about values or weights that are not finite, the first of them at entry k."""
     raise DataError(
         f"{n_bad} of {n} {what} are not finite (first: {first} at entry {k}); leave out entries that are unknown."
     )
 
 
 def check_weights(weights: NDArray[Any]) -> None:
-    """Raise unless all weights are at least zero and one is positive."""
+    """Raise DataError unless all weights are non-negative and one is positive."""
     if weights.size and weights.min() < 0:
         k = int(np.argmax(weights < 0))
         refuse_negative(weights[k], k)
@@ -114,30 +120,48 @@ def check_weights(weights: NDArray[Any]) -> None:
 
 
 def refuse_negative(weight: Any, k: int) -> None:
-    """Raise: the weight of entry k is below zero."""
+    """Raise DataError about the negative weight of entry k."""
     raise DataError(f"The weight {weight:g} at entry {k} is negative; weights must be zero or more.")
 
 
 def refuse_weightless() -> None:
-    """Raise: no entry has a positive weight."""
+    """Raise DataError because no entry has a positive weight."""
     raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
 
 
 def starts_of(counts: NDArray[Any]) -> NDArray[np.uint64]:
-    """Where each row starts, and the last one ends, out of the number of entries in each."""
+    """Number of the first entry of each row, and of all entries, from the count of each row; shape (n_rows + 1,)."""
     return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
 
 
 def rows_of(indptr: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Row number of every entry."""
+    """Row number of every entry, shape (n_observed,)."""
     starts = indptr.astype(np.int64)
     return np.repeat(np.arange(indptr.size - 1), starts[1:] - starts[:-1])
+
+
+def entries_in(indptr: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Row starts of a pattern made of the given rows, shape (rows.size + 1,), and the numbers of their entries."""
+    starts, ends = (bound.astype(np.int64)[rows] for bound in (indptr[:-1], indptr[1:]))
+    begins = np.concatenate(([0], np.cumsum(ends - starts)))
+    entries = np.arange(begins[-1]) + np.repeat(starts - begins[:-1], ends - starts)
+    return begins.astype(np.uint64), entries
+
+
+def as_numbers(chosen: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
+    """Numbers below `n` from a mask of shape (n,) or integers; `what` names them in errors."""
+    array = np.asarray(chosen)
+    if array.dtype == bool and array.shape == (n,):
+        array = np.flatnonzero(array)
+    if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= n)):
+        raise DataError(f"{what} must be a mask or integers from 0 to {n - 1}, got shape {array.shape}.")
+    return array.astype(np.int64)
 
 
 def sort_entries(
     rows: NDArray[np.uint32], cols: NDArray[np.uint32], shape: tuple[int, int]
 ) -> tuple[NDArray[np.uint64], NDArray[Any]]:
-    """Row starts, and the order that sorts entries by row, then column, then first come. O(n_observed + sizes)."""
+    """Row starts, and the stable order of the entries by row, then column. Costs O(n_observed + n_rows + n_cols)."""
     counter = np.uint32 if rows.size < 2**32 else np.uint64
     order = np.arange(rows.size, dtype=counter)
     out = np.empty_like(order)
@@ -157,17 +181,17 @@ def merge_repeats(
     duplicates: str,
     labels: tuple[Any, Any] = (None, None),
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[Any] | None]:
-    """Make every (row, column) pair unique, or refuse. If there are any repeats, entries of weight zero are left out.
+    """Merge entries at the same row and column, or raise DataError.
 
-    ``"mean"`` averages the targets by weight and adds up the weights, if there are weights; ``"last"`` keeps the one
-    that came last.
+    If there are repeats, entries of weight zero are dropped first. ``"mean"`` averages the targets by weight and sums
+    the weights, if there are weights; ``"last"`` keeps the last of the repeated entries.
     """
     check_duplicates(duplicates)
     k = int(pattern.first_repeat(indptr, indices))
-    if k >= 0 and weights is not None and not weights.all():  # a copy of weight zero is as good as not there
-        kept = np.flatnonzero(weights)
-        indptr = np.searchsorted(kept, indptr.astype(np.int64)).astype(np.uint64)
-        indices, targets, weights = indices[kept], targets[kept], weights[kept]
+    if k >= 0 and weights is not None and not weights.all():  # a repeat of weight zero is none
+        used = np.flatnonzero(weights)
+        indptr = np.searchsorted(used, indptr.astype(np.int64)).astype(np.uint64)
+        indices, targets, weights = indices[used], targets[used], weights[used]
         k = int(pattern.first_repeat(indptr, indices))
     if k < 0:
         return indptr, indices, targets, weights
@@ -189,15 +213,33 @@ def merge_repeats(
 
 
 def check_duplicates(duplicates: str) -> None:
-    """Raise unless this is one of the ways to treat repeats."""
+    """Raise SettingError unless `duplicates` is one of `DUPLICATES`."""
     if duplicates not in DUPLICATES:
         raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
 
 
 def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:
-    """Raise: an entry comes more than once."""
+    """Raise DataError about an entry that is given more than once."""
     where = [side if names is None else names[side] for side, names in zip((row, col), labels, strict=True)]
     raise DataError(
         f"The entry (row {where[0]}, column {where[1]}) is given more than once; "
         'pass duplicates="mean" or duplicates="last" to merge such entries.'
     )
+
+
+def as_shape(shape: Any) -> tuple[int, int]:
+    """Pair of non-negative integers; DataError for anything else."""
+    try:
+        n_rows, n_cols = (operator.index(size) for size in shape)
+    except (TypeError, ValueError):
+        raise DataError(f"`shape` must be a pair (n_rows, n_cols), got {shape!r}.") from None
+    if n_rows < 0 or n_cols < 0:
+        raise DataError(f"`shape` must not be negative, got {shape!r}.")
+    return n_rows, n_cols
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A read-only view; the caller's own array stays writable."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,6 +1,8 @@
-"""Names of rows and columns: checked, numbered, looked up."""
+"""Labels of rows and columns: validation, numbering, and `LabelIndex`, which matches two sets of labels."""
 
+from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,120 +10,234 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._errors import DataError
 
+Array = NDArray[Any]
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
-SMALL_TABLE = 1 << 20  # a range of labels that is worth a table whatever their number
+SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
+NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label
 
 
-def as_labels(given: Any, size: int, which: str) -> NDArray[Any] | None:
-    """Labels as a read-only array, one for each of `size` rows or columns, all different; None stays."""
-    if given is None:
+@dataclass(frozen=True, eq=False)
+class LabelIndex:
+    """Labels of the rows, or of the columns, of a matrix, and the position of each.
+
+    The constructor does not validate; `checked` does.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (size,) or None
+        Distinct labels. None means that rows are identified by their numbers, 0 to size - 1.
+    size : int
+    axis : {"row", "column"}
+        Named in errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise.observations import LabelIndex
+    >>> fitted = LabelIndex(np.array(["ann", "bob", "cy"]), 3, "row")
+    >>> fitted.align(LabelIndex(np.array(["cy", "dora"]), 2, "row"), unknown="skip")
+    array([ 2, -1])
+    """
+
+    labels: Array | None
+    size: int
+    axis: str
+
+    @classmethod
+    def checked(cls, labels: Any, size: int, axis: str) -> "LabelIndex":
+        """Index of `labels`, an array-like, a LabelIndex or None; DataError unless there are `size` distinct ones."""
+        if isinstance(labels, LabelIndex):
+            _check_count(labels.size, size, axis)
+            return labels
+        return cls(as_labels(labels, size, axis), size, axis)
+
+    @property
+    def names(self) -> Array:
+        """Labels, or the numbers 0 to size - 1 if there are none; shape (size,)."""
+        return np.arange(self.size) if self.labels is None else self.labels
+
+    def align(
+        self, other: "LabelIndex", *, unknown: str = "error", by_position: bool = False, remedy: str | None = None
+    ) -> NDArray[np.int64]:
+        """Positions in this index of the rows (columns) of `other`, shape (other.size,).
+
+        If both have labels, rows are matched by label; if neither has, by number. If only this index has none, the
+        labels of `other` are taken as numbers; if only `other` has none, DataError is raised.
+
+        Parameters
+        ----------
+        other : LabelIndex
+        unknown : {"error", "skip"}, default="error"
+            Rows of `other` that this index does not have: raise DataError, or give the position -1.
+        by_position : bool, default=False
+            Match by number unless both have labels.
+        remedy : str, optional
+            Ends the error about unknown labels.
+        """
+        if self.labels is not None and other.labels is not None:
+            if self.labels is other.labels or np.array_equal(self.labels, other.labels):
+                return np.arange(self.size)
+            wanted = other.labels
+        elif self.labels is not None and not by_position:
+            raise DataError(
+                f"The {self.axis}s of this model have labels and those of the entries do not; label them too."
+            )
+        else:
+            wanted = np.arange(other.size) if by_position else other.names
+        index = self if self.labels is None or other.labels is not None else LabelIndex(None, self.size, self.axis)
+        return index.find(wanted, remedy) if unknown == "error" else index.positions(wanted)
+
+    def positions(self, wanted: ArrayLike) -> NDArray[np.int64]:
+        """Position of every wanted label (number, if there are no labels), -1 for unknown ones; shape (n,)."""
+        asked = self._as_vector(wanted)
+        if self.labels is None:
+            if asked.size and asked.dtype.kind not in "iu":
+                raise DataError(
+                    f"The {self.axis}s of this model are numbered, so integers are needed, got {asked.dtype}."
+                )
+            known = (asked >= 0) & (asked < self.size)
+            return np.where(known, asked.astype(np.int64), -1)
+        if not self.size:
+            return np.full(asked.size, -1)
+        labels, order = self.labels, self._order
+        if {labels.dtype.kind, asked.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
+            labels, asked = labels.astype(object), asked.astype(object)
+        if labels.dtype.kind in "mM" and asked.dtype.kind == "O":
+            asked = _as_times(asked, labels.dtype.kind)
+        try:
+            place = np.minimum(np.searchsorted(labels, asked, sorter=order), self.size - 1)
+            unknown = np.broadcast_to(labels[order[place]] != asked, asked.shape)  # one False if types never compare
+        except TypeError:
+            raise DataError(f"The {self.axis} labels of this model are {labels.dtype}, got {asked.dtype}.") from None
+        return np.where(unknown, -1, order[place])
+
+    def find(self, wanted: ArrayLike, remedy: str | None = None) -> NDArray[np.int64]:
+        """Position of every wanted label, shape (n,); DataError names the first unknown one, and ends in `remedy`."""
+        positions = self.positions(wanted)
+        unknown = positions < 0
+        if not unknown.any():
+            return positions
+        first = self._as_vector(wanted)[unknown][0]
+        if self.labels is None:
+            raise DataError(f"The {self.axis} {first} is outside the model, which has {self.size} {self.axis}s.")
+        first = first.item() if isinstance(first, np.generic) else first
+        remedy = remedy or f"only {self.axis}s that were given to `fit` can be predicted"
+        raise DataError(
+            f"{int(unknown.sum())} {self.axis} labels are unknown to the model (first: {first!r}); {remedy}."
+        )
+
+    def cast(self, labels: Array) -> Array:
+        """Labels from a file or the command line in the type of this index's; those that do not convert match none.
+
+        Integers convert only from their usual spelling: "007", "1_000" and 2.5 match no integer label.
+        """
+        kind = np.dtype(np.int64) if self.labels is None or self.labels.dtype.kind in "iu" else self.labels.dtype
+        if self.labels is not None and self.labels.dtype == labels.dtype:
+            return labels
+        if kind.kind in ("O", labels.dtype.kind):
+            return labels
+        if kind.kind in "US":
+            return labels.astype(str)
+        try:
+            with np.errstate(invalid="ignore"):  # a float beyond the integers
+                converted = labels.astype(kind)
+        except (ValueError, TypeError, OverflowError):
+            converted = np.array([_cast(label, kind) for label in labels.tolist()], kind)
+        if kind.kind == "i":
+            same = converted == labels if labels.dtype.kind == "f" else converted.astype(str) == labels.astype(str)
+            converted[~same] = NO_LABEL
+        return converted
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        """Positions of the labels in sorted order."""
+        return np.argsort(self.names, kind="stable")
+
+    def _as_vector(self, wanted: ArrayLike) -> Array:
+        try:
+            asked = np.atleast_1d(np.asarray(wanted))
+        except ValueError:
+            raise DataError(f"The {self.axis}s must be one-dimensional, got lists that differ in length.") from None
+        if asked.ndim != 1:
+            raise DataError(f"The {self.axis}s must be one-dimensional, got shape {asked.shape}.")
+        return asked
+
+
+def as_labels(labels: Any, size: int, axis: str) -> Array | None:
+    """Labels as a read-only array of shape (size,); DataError unless all are distinct and none is missing."""
+    if labels is None:
         return None
-    labels = np.array(_as_array(given, which))
-    if labels.shape != (size,):
-        raise DataError(f"There are {size} {which}s but the {which} labels have shape {labels.shape}.")
-    labels.flags.writeable = False
-    if _different(labels, which).size < size:
-        values, counts = np.unique(labels, return_counts=True)
-        twice = values[counts > 1].tolist()[0]
-        raise DataError(f"The {which} label {twice!r} is given more than once; labels must differ.")
-    return labels
+    array = np.array(_as_array(labels, axis))
+    if array.shape != (size,):
+        raise DataError(f"There are {size} {axis}s but the {axis} labels have shape {array.shape}.")
+    array.flags.writeable = False
+    if _distinct(array, axis).size < size:
+        values, counts = np.unique(array, return_counts=True)
+        repeated = values[counts > 1].tolist()[0]
+        raise DataError(f"The {axis} label {repeated!r} is given more than once; labels must differ.")
+    return array
 
 
-def numbered(labels: ArrayLike, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The different labels in sorted order, and each entry's number among them."""
-    given = _as_array(labels, which)
-    close = max(SMALL_TABLE, 2 * given.size)
-    if given.dtype.kind in "iu" and given.size and int(given.max()) - int(given.min()) < close:
-        return _numbered_by_table(given.ravel())
-    found, numbers = _different(given, which, return_inverse=True)
-    return found, numbers.ravel()
+def numbered(labels: ArrayLike, axis: str) -> tuple[Array, NDArray[Any]]:
+    """Distinct labels in sorted order, and the number among them of every entry's label, shape (n,)."""
+    array = _as_array(labels, axis)
+    close = max(SMALL_TABLE, 2 * array.size)
+    if array.dtype.kind in "iu" and array.size and int(array.max()) - int(array.min()) < close:
+        return _numbered_by_table(array.ravel())
+    distinct, numbers = _distinct(array, axis, return_inverse=True)
+    return distinct, numbers.ravel()
 
 
-def _as_array(labels: Any, which: str) -> NDArray[Any]:
-    """Labels as an array; refused if it would make text of what is none, so that 1 and "1" were the same."""
-    found = np.asarray(labels)
-    if isinstance(labels, list | tuple) and found.dtype.kind in "US":
-        kind = str if found.dtype.kind == "U" else bytes
-        if found.ndim == 1 and not all(isinstance(label, kind) for label in labels):
-            raise DataError(MIXED.format(which))
-    return found
+def _check_count(count: int, size: int, axis: str) -> None:
+    if count != size:
+        raise DataError(f"There are {size} {axis}s but {count} {axis} labels; give one label for each.")
 
 
-def _different(labels: NDArray[Any], which: str, **more: Any) -> Any:
-    """`np.unique` of labels that can be sorted, none of them missing."""
+def _as_array(labels: Any, axis: str) -> Array:
+    """Labels as an array; DataError if NumPy would turn numbers into text, so that 1 and "1" were the same."""
+    array = np.asarray(labels)
+    if isinstance(labels, list | tuple) and array.dtype.kind in "US":
+        kind = str if array.dtype.kind == "U" else bytes
+        if array.ndim == 1 and not all(isinstance(label, kind) for label in labels):
+            raise DataError(MIXED.format(axis))
+    return array
+
+
+def _distinct(labels: Array, axis: str, **options: Any) -> Any:
+    """`np.unique` of labels; DataError if they cannot be sorted or one is missing."""
     try:
-        found = np.unique(labels, **more)
+        result = np.unique(labels, **options)
     except TypeError:
-        raise DataError(MIXED.format(which)) from None
-    names = found[0] if more else found
-    if np.any(names != names):  # NaN and NaT, also among objects
-        raise DataError(f"Some {which} labels are missing (NaN); leave those entries out or give them a label.")
-    return found
+        raise DataError(MIXED.format(axis)) from None
+    distinct = result[0] if options else result
+    if np.any(distinct != distinct):  # NaN and NaT, also among objects
+        raise DataError(f"Some {axis} labels are missing (NaN); leave those entries out or give them a label.")
+    return result
 
 
-def _numbered_by_table(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The same for integers that lie close together, without sorting: O(n + range)."""
+def _numbered_by_table(labels: Array) -> tuple[Array, NDArray[Any]]:
+    """Distinct labels and numbers of integers that lie close together, without sorting: O(n + range)."""
     least = labels.min()
     place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)
-    seen = np.zeros(int(place.max()) + 1, bool)
-    seen[place] = True
-    found = np.arange(seen.size)[seen].astype(labels.dtype) + least
-    return found, (np.cumsum(seen) - 1)[place]
+    present = np.zeros(int(place.max()) + 1, bool)
+    present[place] = True
+    distinct = np.arange(present.size)[present].astype(labels.dtype) + least
+    return distinct, (np.cumsum(present) - 1)[place]
 
 
-def lookup(wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns by their labels, -1 for unknown ones.
+def _as_times(asked: Array, kind: str) -> Array:
+    """Times of Python and pandas as NumPy's, each to its own precision; other objects, and times of a zone, unchanged.
 
-    Without labels, rows and columns are called by their numbers.
-    """
-    try:
-        given = np.atleast_1d(np.asarray(wanted))
-    except ValueError:
-        raise DataError(f"The {which}s must be one-dimensional, got lists that differ in length.") from None
-    if given.ndim != 1:
-        raise DataError(f"The {which}s must be one-dimensional, got shape {given.shape}.")
-    if labels is None:
-        if given.size and given.dtype.kind not in "iu":
-            raise DataError(f"The {which}s of this model are numbered, so integers are needed, got {given.dtype}.")
-        known = (given >= 0) & (given < size)
-        return np.where(known, given.astype(np.int64), -1)
-    if {labels.dtype.kind, given.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
-        labels, given = labels.astype(object), given.astype(object)
-    if labels.dtype.kind in "mM" and given.dtype.kind == "O":
-        given = _as_times(given, labels.dtype.kind)
-    order = np.argsort(labels, kind="stable")
-    try:
-        place = np.minimum(np.searchsorted(labels, given, sorter=order), size - 1)
-        unknown = np.broadcast_to(labels[order[place]] != given, given.shape)  # one False if the types never compare
-    except TypeError:
-        raise DataError(f"The {which} labels of this model are {labels.dtype}, got {given.dtype}.") from None
-    return np.where(unknown, -1, order[place])
-
-
-def _as_times(given: NDArray[Any], kind: str) -> NDArray[Any]:
-    """Times of Python and pandas as NumPy's, each to its own precision; other objects, and times of a zone, stay.
-
-    NumPy's own way makes objects of the labels instead: integers of nanoseconds, and dates that equal no time.
+    NumPy would instead convert the labels to objects: integers of nanoseconds, and dates that equal no time.
     """
     wanted = date if kind == "M" else timedelta
-    plain = all(isinstance(each, wanted) and getattr(each, "tzinfo", None) is None for each in given)
-    return np.array([getattr(each, "asm8", each) for each in given], f"{kind}8") if plain else given
+    plain = all(isinstance(label, wanted) and getattr(label, "tzinfo", None) is None for label in asked)
+    return np.array([getattr(label, "asm8", label) for label in asked], f"{kind}8") if plain else asked
 
 
-def find(
-    wanted: ArrayLike, labels: NDArray[Any] | None, size: int, which: str, cure: str | None = None
-) -> NDArray[np.int64]:
-    """Numbers of the wanted rows or columns; an error names the first that is unknown, and `cure` says what to do."""
-    found = lookup(wanted, labels, size, which)
-    unknown = found < 0
-    if unknown.any():
-        first = np.atleast_1d(np.asarray(wanted))[unknown][0]
-        if labels is None:
-            raise DataError(f"The {which} {first} is outside the model, which has {size} {which}s.")
-        first = first.item() if isinstance(first, np.generic) else first
-        raise DataError(
-            f"{int(unknown.sum())} {which} labels are unknown to the model (first: {first!r}); "
-            + (cure or f"only {which}s that were given to `fit` can be predicted")
-            + "."
-        )
-    return found
+def _cast(label: Any, kind: Any) -> Any:
+    """One label converted to a type, or a value that matches none."""
+    try:
+        return np.array([label]).astype(kind)[0]
+    except (ValueError, TypeError, OverflowError):
+        return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else NO_LABEL

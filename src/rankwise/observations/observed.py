@@ -1,9 +1,9 @@
-"""`Observations`: an immutable, partially observed matrix in CSR form."""
+"""`Observations`: the observed entries of a matrix, immutable, in CSR form."""
 
 import logging
 import math
-import operator
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,41 +16,52 @@ from ..kernels import pattern
 from .build import (
     as_indices,
     as_matrix,
+    as_numbers,
+    as_shape,
     as_values,
     check_csr,
+    check_some,
     check_weights,
+    entries_in,
+    frozen,
     merge_repeats,
     refuse_huge,
+    refuse_repeat,
     rows_of,
     sort_entries,
 )
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
-from .labels import as_labels, lookup, numbered
+from .labels import LabelIndex, numbered
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 log = logging.getLogger("rankwise")
+Array = NDArray[Any]
+Shape = tuple[int, int]
+Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
+Indices = tuple[LabelIndex, LabelIndex]
 
 
 class Observations:
-    """The known entries of a matrix, sorted by row and column.
+    """Observed entries of a matrix, sorted by row and column.
 
-    Make one with `from_coo`, `from_labels`, `from_sparse`, `from_dense`, `from_frame`, or
-    `from_any`.
+    Built by `from_coo`, `from_labels`, `from_sparse`, `from_dense`, `from_frame` or `from_any`, which validate and sort
+    once; what is derived from Observations (`take`, `take_rows`, `transposed`, `aligned`) is not validated again.
 
     Attributes
     ----------
     shape : tuple of int
-        Rows and columns. Rows and columns without any entry are fine.
+        (n_rows, n_cols). Rows and columns may be without entries.
     indptr : ndarray of uint64, shape (n_rows + 1,)
-        Entry number at which each row begins.
+        Number of the first entry of each row.
     indices : ndarray of uint32, shape (n_observed,)
         Column of each entry.
     targets : ndarray of float32 or float64, shape (n_observed,)
+        Observed values.
     weights : ndarray of shape (n_observed,) or None
         Weight of each entry's loss; None means one for all.
     row_labels, col_labels : ndarray or None
-        What the rows and columns are called; None means their numbers.
+        Labels of the rows and columns; None means that they are identified by their numbers.
 
     Examples
     --------
@@ -63,37 +74,55 @@ class Observations:
     array([1., 2.])
     """
 
+    shape: Shape
+    indptr: NDArray[np.uint64]
+    indices: NDArray[np.uint32]
+    targets: Array
+    weights: Array | None
+    row_labels: Array | None
+    col_labels: Array | None
+
     def __init__(
         self,
         indptr: NDArray[np.uint64],
         indices: NDArray[np.uint32],
-        targets: NDArray[Any],
-        shape: tuple[int, int],
-        weights: NDArray[Any] | None = None,
-        labels: tuple[Any, Any] = (None, None),
+        targets: Array,
+        shape: Shape,
+        weights: Array | None = None,
+        labels: Labels = (None, None),
     ) -> None:
         check_csr(indptr, indices, shape)
-        self.shape = shape
-        self.indptr, self.indices = _frozen(indptr), _frozen(indices)
-        self.targets = _frozen(as_values(targets, indices.size, "values", copy=False))
-        self.weights = None
+        targets = as_values(targets, indices.size, "values", copy=False)
         if weights is not None:
-            self.weights = _frozen(as_values(weights, indices.size, "weights", copy=False))
-            check_weights(self.weights)
-        self.row_labels = as_labels(labels[0], shape[0], "row")
-        self.col_labels = as_labels(labels[1], shape[1], "column")
-        self._sealed = True
+            weights = as_values(weights, indices.size, "weights", copy=False)
+            check_weights(weights)
+        valid = self._valid(indptr, indices, targets, shape, weights, _checked_labels(labels, shape))
+        self.__dict__.update(valid.__dict__)
+
+    @classmethod
+    def _valid(
+        cls, indptr: Array, indices: Array, targets: Array, shape: Shape, weights: Array | None, labels: Indices
+    ) -> "Observations":
+        """Observations of arrays that are known to be valid: sorted, distinct, finite; DataError if there are none."""
+        check_some(indices.size, shape)
+        made = cls.__new__(cls)
+        made.shape = shape
+        made.indptr, made.indices, made.targets = frozen(indptr), frozen(indices), frozen(targets)
+        made.weights = None if weights is None else frozen(weights)
+        made.row_labels, made.col_labels = (None if side.labels is None else frozen(side.labels) for side in labels)
+        made.__dict__["_sealed"] = True
+        return made
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse changes once made."""
-        if hasattr(self, "_sealed"):
+        """Raise AttributeError: Observations are immutable."""
+        if "_sealed" in self.__dict__:
             raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
         super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Freeze what a pickle brings, as NumPy does not: kernels are compiled for read-only arrays."""
-        frozen = {name: _frozen(value) if isinstance(value, np.ndarray) else value for name, value in state.items()}
-        self.__dict__.update(frozen)
+        """Make unpickled arrays read-only, as NumPy does not: kernels are compiled for read-only arrays."""
+        for name, value in state.items():
+            self.__dict__[name] = frozen(value) if isinstance(value, np.ndarray) else value
 
     @classmethod
     def from_coo(
@@ -101,11 +130,11 @@ class Observations:
         rows: ArrayLike,
         cols: ArrayLike,
         values: ArrayLike,
-        shape: tuple[int, int] | None = None,
+        shape: Shape | None = None,
         *,
         weights: ArrayLike | None = None,
         duplicates: str = "error",
-        labels: tuple[Any, Any] = (None, None),
+        labels: Labels = (None, None),
     ) -> "Observations":
         """Build from row numbers, column numbers and values, in any order.
 
@@ -116,12 +145,13 @@ class Observations:
         shape : (n_rows, n_cols), optional
             By default the largest indices plus one.
         weights : array-like of float, shape (n_observed,), optional
+            Non-negative weight of each entry's loss; by default one for all.
         duplicates : {"error", "mean", "last"}, default="error"
-            What to do with a pair that comes more than once.
-        labels : pair of array-like, optional
-            Names of the rows and of the columns.
+            Entries given more than once: raise DataError, average them by weight, or keep the last.
+        labels : pair of array-like, LabelIndex or None, optional
+            Labels of the rows and of the columns.
         """
-        n_rows, n_cols = (None, None) if shape is None else _as_shape(shape)
+        n_rows, n_cols = (None, None) if shape is None else as_shape(shape)
         row_of, n_rows = as_indices(rows, n_rows, "row")
         col_of, n_cols = as_indices(cols, n_cols, "column")
         if row_of.size != col_of.size:
@@ -135,46 +165,64 @@ class Observations:
         indices, targets = col_of[order], targets[order]
         weight_of = None if weight_of is None else weight_of[order]
         del order, row_of, col_of
-        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates, labels)
-        return cls(indptr, indices, targets, (n_rows, n_cols), weight_of, labels)
+        valid = _checked_labels(labels, (n_rows, n_cols))
+        names = valid[0].labels, valid[1].labels
+        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates, names)
+        return cls._valid(indptr, indices, targets, (n_rows, n_cols), weight_of, valid)
 
     @classmethod
     def from_labels(cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, **options: Any) -> "Observations":
-        """Build from labels of any sortable type: users, items, words. Labels are numbered in sorted order."""
+        """Build from the row label, column label and value of each entry; labels are numbered in sorted order.
+
+        Parameters
+        ----------
+        rows, cols : array-like of shape (n_observed,)
+            Labels of any type that can be sorted: text, integers, dates.
+        values : array-like of float, shape (n_observed,)
+        **options
+            `weights` and `duplicates`, as in `from_coo`.
+        """
         row_labels, row_of = numbered(rows, "row")
         col_labels, col_of = numbered(cols, "column")
         shape = (row_labels.size, col_labels.size)
-        return cls.from_coo(row_of, col_of, values, shape, labels=(row_labels, col_labels), **options)
+        labels = LabelIndex(row_labels, shape[0], "row"), LabelIndex(col_labels, shape[1], "column")
+        return cls.from_coo(row_of, col_of, values, shape, labels=labels, **options)
 
     @classmethod
     def from_sparse(cls, matrix: Any, **options: Any) -> "Observations":
-        """Build from a SciPy sparse matrix. Stored entries are observed, explicit zeros included."""
+        """Build from a SciPy sparse matrix; stored entries are observed, explicit zeros included.
+
+        `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
+        """
         if len(matrix.shape) != 2:
             raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
         if matrix.format == "csr" and not set(options) - {"labels"}:
-            found = cls._from_sorted_csr(matrix, options)
-            if found is not None:
-                return found
+            observations = cls._from_sorted_csr(matrix, options.get("labels", (None, None)))
+            if observations is not None:
+                return observations
         coo = matrix.tocoo()
         return cls.from_coo(coo.coords[0], coo.coords[1], coo.data, matrix.shape, **options)
 
     @classmethod
-    def _from_sorted_csr(cls, matrix: Any, options: dict[str, Any]) -> "Observations | None":
-        """Fast path: rows already sorted and free of repeats, so no sort and one copy."""
+    def _from_sorted_csr(cls, matrix: Any, labels: Labels) -> "Observations | None":
+        """Build from a CSR matrix without sorting; None if a row is not sorted or has repeats."""
         indptr = matrix.indptr.astype(np.uint64)
         indices, n_cols = as_indices(matrix.indices, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
             return None
         refuse_huge(matrix.shape[0], n_cols, indices.size)
-        targets = as_values(matrix.data, indices.size, "values")
-        return cls(indptr, indices, targets, (matrix.shape[0], n_cols), labels=options.get("labels", (None, None)))
+        targets, shape = as_values(matrix.data, indices.size, "values"), (matrix.shape[0], n_cols)
+        return cls._valid(indptr, indices, targets, shape, None, _checked_labels(labels, shape))
 
     @classmethod
     def from_dense(cls, array: ArrayLike, **options: Any) -> "Observations":
-        """Build from a two-dimensional array whose unknown entries are NaN."""
-        found = as_matrix(array)
-        rows, cols = np.nonzero(~np.isnan(found))
-        return cls.from_coo(rows, cols, found[rows, cols], found.shape, **options)
+        """Build from a two-dimensional array with NaN at unobserved entries.
+
+        `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
+        """
+        matrix = as_matrix(array)
+        rows, cols = np.nonzero(~np.isnan(matrix))
+        return cls.from_coo(rows, cols, matrix[rows, cols], matrix.shape, **options)
 
     @classmethod
     def from_frame(
@@ -185,15 +233,15 @@ class Observations:
         Parameters
         ----------
         frame : DataFrame, LazyFrame or Table
-            Long, one line per entry, if `col` or `value` is given. Else wide: the matrix itself, with missing values
-            at unknown entries; its index (pandas) and the names of its columns become labels.
+            Long, one line per entry, if `col` or `value` is given. Otherwise wide: the matrix itself, with missing
+            values at unobserved entries; its index (pandas) and the names of its columns become labels.
         row, col, value : name of a column, optional
-            Of a long frame: the entry's row label, its column label, what was observed there. Of a wide frame, `row`
-            may name a column that holds the row labels.
+            Columns of a long frame with each entry's row label, column label and value. Of a wide frame, `row` may name
+            a column of row labels.
         weight : name of a column, optional
-            Weight of each entry's loss; long frames only.
+            Column of a long frame with the weight of each entry's loss.
         **options
-            As in `from_coo`, such as ``duplicates="mean"``.
+            `duplicates`, as in `from_coo`.
         """
         if not is_frame(frame):
             raise DataError(
@@ -208,13 +256,18 @@ class Observations:
     def from_any(
         cls, data: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None
     ) -> "Observations":
-        """Build from Observations, a SciPy sparse matrix, an array with NaN, or a data frame; see `from_frame`."""
+        """Build from a SciPy sparse matrix, an array with NaN, or a data frame (see `from_frame`).
+
+        Observations, and entries on disk or on a cluster, are returned as they are.
+        """
         names = {"row": row, "col": col, "value": value, "weight": weight}
+        named = [f"{use}=" for use, name in names.items() if name is not None]
+        if isinstance(data, cls) and not named:
+            return data
         if is_frame(data):
             return cls.from_frame(data, **names)
-        given = [f"{use}=" for use, name in names.items() if name is not None]
-        if given:
-            raise SettingError(f"{given[0]} names a column of a data frame, but a {type(data).__name__} was given.")
+        if named:
+            raise SettingError(f"{named[0]} names a column of a data frame, but a {type(data).__name__} was given.")
         if isinstance(data, cls | Entries):  # entries on disk or in a cluster stay there
             return data  # type: ignore[return-value]
         if sp.issparse(data):
@@ -233,7 +286,7 @@ class Observations:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights; the number of entries if there are none."""
+        """Sum of the weights; the number of entries if there are no weights."""
         if self.weights is None:
             return float(self.n_observed)
         return math.fsum(
@@ -241,21 +294,35 @@ class Observations:
         )
 
     @property
+    def row_index(self) -> LabelIndex:
+        """Labels of the rows and their positions."""
+        return LabelIndex(self.row_labels, self.shape[0], "row")
+
+    @property
+    def col_index(self) -> LabelIndex:
+        """Labels of the columns and their positions."""
+        return LabelIndex(self.col_labels, self.shape[1], "column")
+
+    @property
     def rows(self) -> NDArray[np.int64]:
-        """Row number of every entry, in entry order; made on each call."""
+        """Row number of every entry, in entry order; computed on each call."""
         return rows_of(self.indptr)
 
     @property
     def cols(self) -> NDArray[np.int64]:
-        """Column number of every entry, in entry order; made on each call."""
+        """Column number of every entry, in entry order; computed on each call."""
         return self.indices.astype(np.int64)
 
     def cuts(self) -> NDArray[np.int64]:
-        """Row numbers at which the shards begin, and the number of rows."""
-        return cut_rows(self.indptr, self.shape[1])
+        """First row of every shard, and the number of rows; shape (n_shards + 1,)."""
+        return self._cuts
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.int64]:
+        return frozen(cut_rows(self.indptr, self.shape[1]))
 
     def pieces(self) -> Iterator[Piece]:
-        """What each shard holds: views of these entries."""
+        """Views of the entries of each shard, in order."""
         for start, stop in pairwise(self.cuts().tolist()):
             lo, hi = (int(self.indptr[row]) for row in (start, stop))
             indptr = self.indptr[start : stop + 1] - np.uint64(lo)
@@ -264,122 +331,106 @@ class Observations:
 
     @property
     def heaviest(self) -> float:
-        """The largest weight; one if there are none."""
+        """The largest weight; one if there are no weights."""
         return 1.0 if self.weights is None else float(self.weights.max())
 
     def target_facts(self) -> TargetFacts:
-        """What a loss is chosen by."""
+        """Statistics of the targets by which `loss="auto"` chooses."""
         return target_facts(self.pieces)
 
     def few_targets(self, n: int) -> NDArray[Any]:
-        """About `n` targets, from all over the matrix."""
+        """Exactly `n` targets, evenly spread over the entries and repeated if there are fewer."""
         return np.resize(self.targets[:: max(1, self.targets.size // n)], n)
 
     def transposed(self) -> "Observations":
-        """The same entries with rows and columns exchanged."""
-        shape, labels = self.shape[::-1], (self.col_labels, self.row_labels)
-        return part_of(shape, self.indices, self.rows, self.targets, self.weights, labels)
+        """Entries of the transpose: rows and columns exchanged."""
+        columns = (
+            LabelIndex(self.col_labels, self.shape[1], "row"),
+            LabelIndex(self.row_labels, self.shape[0], "column"),
+        )
+        return part_of(self.shape[::-1], self.indices, self.rows, self.targets, self.weights, columns)
 
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
-        entries = np.asarray(entries, np.int64 if np.size(entries) == 0 else None)
-        if entries.dtype == bool:
-            if entries.shape != self.targets.shape:
-                raise DataError(f"The mask has shape {entries.shape} but there are {self.n_observed} entries.")
-            entries = np.flatnonzero(entries)
-        if entries.size and (entries.dtype.kind not in "iu" or entries.min() < 0 or entries.max() >= self.n_observed):
-            raise DataError(f"Entry numbers must be integers from 0 to {self.n_observed - 1}.")
+        entries = np.sort(as_numbers(entries, self.n_observed, "Entry numbers"))  # the order of rows and columns
+        repeats = np.flatnonzero(entries[1:] == entries[:-1])
+        if repeats.size:
+            k = int(entries[repeats[0]])
+            row = int(np.searchsorted(self.indptr, np.uint64(k), side="right")) - 1
+            refuse_repeat(row, int(self.indices[k]), (self.row_labels, self.col_labels))
+        indptr = np.searchsorted(entries, self.indptr.astype(np.int64)).astype(np.uint64)
         weights = None if self.weights is None else self.weights[entries]
-        labels = (self.row_labels, self.col_labels)
-        return part_of(self.shape, self.rows[entries], self.cols[entries], self.targets[entries], weights, labels)
+        if weights is not None:
+            check_weights(weights)
+        labels = self.row_index, self.col_index
+        return self._valid(indptr, self.indices[entries], self.targets[entries], self.shape, weights, labels)
 
     def aligned(self, other: "Observations") -> "Observations":
-        """The same entries under the numbers of the rows and columns of `other`, matched by label.
+        """These entries in the shape of `other`, rows and columns matched by `LabelIndex.align`.
 
         Entries whose row or column `other` does not have are left out; the log says how many.
         """
-        sides = zip(self._called, (other.row_labels, other.col_labels), other.shape, ("row", "column"), strict=True)
-        rows, cols = (lookup(*side) for side in sides)
+        index = (
+            LabelIndex(other.row_labels, other.shape[0], "row"),
+            LabelIndex(other.col_labels, other.shape[1], "column"),
+        )
+        rows, cols = (
+            own.align(side, unknown="skip") for own, side in zip(index, (self.row_index, self.col_index), strict=True)
+        )
+        if self.shape == other.shape and all(np.array_equal(side, np.arange(side.size)) for side in (rows, cols)):
+            return self
         rows, cols = rows[self.rows], cols[self.cols]
         known = (rows >= 0) & (cols >= 0)
         if not known.all():
             log.warning("%d of %d entries are in rows or columns that are not known", (~known).sum(), known.size)
         weights = None if self.weights is None else self.weights[known]
-        labels = other.row_labels, other.col_labels
-        return part_of(other.shape, rows[known], cols[known], self.targets[known], weights, labels)
-
-    @property
-    def _called(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What rows and columns are called: labels or numbers."""
-        labels = zip((self.row_labels, self.col_labels), self.shape, strict=True)
-        rows, cols = (np.arange(size) if names is None else names for names, size in labels)
-        return rows, cols
+        return part_of(other.shape, rows[known], cols[known], self.targets[known], weights, index)
 
     def take_rows(self, rows: ArrayLike) -> "Observations":
         """Observations of the chosen rows alone (a mask or row numbers), numbered in the order given."""
-        chosen = np.asarray(rows)
-        if chosen.dtype == bool and chosen.shape == (self.shape[0],):
-            chosen = np.flatnonzero(chosen)
-        wrong = chosen.ndim != 1 or (chosen.size > 0 and chosen.dtype.kind not in "iu")
-        if wrong or (chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0])):
-            raise DataError(f"Rows must be a mask or integers from 0 to {self.shape[0] - 1}.")
-        starts, chosen = self.indptr.astype(np.int64), chosen.astype(np.int64)
-        lengths, starts = starts[chosen + 1] - starts[chosen], starts[chosen]
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+        chosen = as_numbers(rows, self.shape[0], "Rows")
+        indptr, entries = entries_in(self.indptr, chosen)
         weights = None if self.weights is None else self.weights[entries]
-        labels = (None if self.row_labels is None else self.row_labels[chosen], self.col_labels)
-        shape = (chosen.size, self.shape[1])
-        return Observations(
-            indptr.astype(np.uint64), self.indices[entries], self.targets[entries], shape, weights, labels
-        )
+        if weights is not None:
+            check_weights(weights)
+        names, shape = None if self.row_labels is None else self.row_labels[chosen], (chosen.size, self.shape[1])
+        labels = LabelIndex.checked(names, chosen.size, "row"), self.col_index
+        return self._valid(indptr, self.indices[entries], self.targets[entries], shape, weights, labels)
 
     def weighted(self) -> "Observations":
-        """The entries of positive weight; an entry of weight zero is as good as not there."""
-        return self if self.weights is None or bool((self.weights > 0).all()) else self.take(self.weights > 0)
+        """The entries of positive weight; these Observations themselves if that is all of them."""
+        return self if self.weights is None or self._all_positive else self.take(self.weights > 0)
+
+    @cached_property
+    def _all_positive(self) -> bool:
+        return self.weights is None or bool((self.weights > 0).all())
 
     def row_weights(self) -> NDArray[np.float64]:
         """Sum of the weights of every row's entries; their number if there are no weights."""
         return np.bincount(self.rows, self.weights, self.shape[0]).astype(np.float64)
 
     def to_sparse(self) -> Any:
-        """SciPy CSR array with the targets as stored entries."""
+        """Convert to a SciPy CSR array with the targets as stored entries."""
         indptr, indices = self.indptr.astype(np.int64), self.indices.astype(np.int64)
         return sp.csr_array((self.targets.copy(), indices, indptr), shape=self.shape)
 
     def __repr__(self) -> str:
-        """Sizes, at a glance."""
+        """Show shape, number of entries and density."""
         weighted = "" if self.weights is None else ", weighted"
         share = self.n_observed / (self.shape[0] * self.shape[1])
         return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
 
 
-def part_of(
-    shape: tuple[int, int], rows: Any, cols: Any, targets: Any, weights: Any, labels: tuple[Any, Any]
-) -> Observations:
-    """Some entries of a matrix that there is, in any order; all others may be missing."""
+def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
+    """Observations of valid entries in any order, such as some of those of a larger matrix."""
     row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
     indptr, order = sort_entries(row_of, col_of, shape)
-    indptr, indices, targets, weights = merge_repeats(
-        indptr, col_of[order], targets[order], None if weights is None else weights[order], "error", labels
-    )
+    weights = None if weights is None else weights[order]
     if weights is not None:
         check_weights(weights)
-    return Observations(indptr, indices, targets, shape, weights, labels)
+    valid = _checked_labels(labels, shape)
+    return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
 
 
-def _as_shape(shape: Any) -> tuple[int, int]:
-    try:
-        n_rows, n_cols = (operator.index(size) for size in shape)
-    except (TypeError, ValueError):
-        raise DataError(f"`shape` must be a pair (n_rows, n_cols), got {shape!r}.") from None
-    if n_rows < 0 or n_cols < 0:
-        raise DataError(f"`shape` must not be negative, got {shape!r}.")
-    return n_rows, n_cols
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view; the caller's own array stays as it is."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def _checked_labels(labels: Labels, shape: Shape) -> Indices:
+    return LabelIndex.checked(labels[0], shape[0], "row"), LabelIndex.checked(labels[1], shape[1], "column")

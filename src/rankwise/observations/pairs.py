@@ -1,4 +1,4 @@
-"""(Row, column) pairs of labels out of arrays, lists and data frames with two columns."""
+"""Conversion of arrays, lists and data frames of two columns to (row, column) pairs of labels."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ from .frames import is_frame, read_columns
 Array = NDArray[Any]
 
 
-def as_pairs(given: Any) -> tuple[Array, Array]:
-    """Row labels and column labels of pairs, one pair a line; an array, a list, or a data frame with two columns."""
-    if is_frame(given):
-        columns = read_columns(given)
-    elif sp.issparse(given):
+def as_pairs(data: Any) -> tuple[Array, Array]:
+    """Row labels and column labels, each of shape (n,), of an array, list or data frame of two columns."""
+    if is_frame(data):
+        columns = read_columns(data)
+    elif sp.issparse(data):
         raise DataTypeError("Pairs cannot be sparse; give row and column labels as an array of two columns.")
     else:
-        columns = _columns_of(given)
+        columns = _columns_of(data)
     if len(columns) != 2:
-        shape = f"{len(columns)} feature(s) (shape=({len(columns[0]) if columns else len(given)}, {len(columns)}))"
+        shape = f"{len(columns)} feature(s) (shape=({len(columns[0]) if columns else len(data)}, {len(columns)}))"
         wrong = "while a minimum of 2 is required" if len(columns) < 2 else "where two are needed"
         raise DataError(f"Pairs are a row label and a column label: there are {shape} {wrong}.")
     rows, cols = (_label_column(column, which) for column, which in zip(columns, ("row", "column"), strict=True))
@@ -30,27 +30,27 @@ def as_pairs(given: Any) -> tuple[Array, Array]:
     return rows, cols
 
 
-def _columns_of(given: Any) -> list[Array]:
-    if isinstance(given, list | tuple) and given and all(isinstance(pair, list | tuple) for pair in given):
-        if len({len(pair) for pair in given}) > 1:
+def _columns_of(data: Any) -> list[Array]:
+    if isinstance(data, list | tuple) and data and all(isinstance(pair, list | tuple) for pair in data):
+        if len({len(pair) for pair in data}) > 1:
             raise DataError("Pairs of a row and a column are needed; these differ in length.")
-        return [_typed(column) for column in zip(*given, strict=True)]  # each column keeps its own type
-    found = np.asarray(given)
-    if found.ndim != 2:
+        return [_typed(column) for column in zip(*data, strict=True)]  # each column keeps its own type
+    array = np.asarray(data)
+    if array.ndim != 2:
         raise DataError(
-            f"Pairs of a row and a column are needed, got an array of shape {found.shape}. Reshape your data: one "
+            f"Pairs of a row and a column are needed, got an array of shape {array.shape}. Reshape your data: one "
             "line a pair, two columns."
         )
-    return list(found.T)
+    return list(array.T)
 
 
 def _typed(column: tuple[Any, ...]) -> Array:
-    """Labels as an array; as objects if only some of them are text, which NumPy would make text of all."""
+    """Labels as an array, of objects if only some are text, because NumPy would convert all to text."""
     return np.array(column, object if len({isinstance(label, str) for label in column}) > 1 else None)
 
 
 def _label_column(column: Array, which: str) -> Array:
-    """Labels that can be sorted; a column of objects takes the type of what it holds."""
+    """Labels of a sortable type; a column of objects is converted to the type of its elements."""
     if column.dtype.kind == "O" and column.size:
         if not all(isinstance(label, str | int | float | np.generic) for label in column):
             kind = next(type(label) for label in column if not isinstance(label, str | int | float | np.generic))

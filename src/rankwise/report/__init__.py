@@ -1,9 +1,17 @@
-"""Pictures, tables and a page of what was learned."""
+"""HTML report and plots of a fitted model; tables and figures of an experiment."""
 
-from .curves import draw_figures
+from .experiment_results import (
+    cells,
+    columns,
+    comma_separated,
+    draw_figures,
+    footnotes,
+    markdown,
+    remarks,
+    title_of,
+)
+from .figures import Panel, TimePanel, rank_path, time_curves
 from .page import write_report
-from .pictures import Panel, TimePanel, rank_path, time_curves
-from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
 
 __all__ = [
     "Panel",

@@ -1,4 +1,4 @@
-"""A model in few bytes, for a page: factors as 16-bit integers, the most active rows and columns if not all fit."""
+"""A model in few bytes for the HTML report: 16-bit factors of as many rows and columns as fit."""
 
 import base64
 import json
@@ -16,10 +16,10 @@ MOST_COLUMNS = 1 << 16  # so that a column's place takes two bytes
 
 
 def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budget: int = BUDGET) -> dict[str, Any]:
-    """Factors, offsets, coefficients of every rank and seen entries, for `recommend.js` to read.
+    """Factors, offsets, coefficients of every rank and positions of the training entries, as `recommend.js` reads them.
 
-    Rows and columns with the most seen entries come first if not all fit. A factor is off by at most 1/65534 of
-    the largest in its component.
+    If not all rows and columns fit into `budget` bytes, those with the most training entries are kept. The rounding
+    error of a factor is at most 1/65534 of the largest in its component.
     """
     row_counts, col_counts = seen_counts(model)
     width = 2 * model.longest + 4
@@ -46,7 +46,7 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
 
 
 def as_script(contents: Any) -> str:
-    """JSON that no text in it can break out of: ASCII, and without the signs that HTML knows."""
+    """JSON that is safe inside a script element: ASCII, without the characters <, > and &."""
     text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -54,12 +54,12 @@ def as_script(contents: Any) -> str:
 
 
 def packed(array: Array, kind: str) -> str:
-    """The array's numbers as base64 text, in row order."""
+    """Numbers of an array in row order, converted to the dtype `kind`, as base64 text."""
     return base64.b64encode(np.ascontiguousarray(array, kind).tobytes()).decode()
 
 
 def seen_counts(model: LowRankModel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Seen entries of every row and every column; zeros if the model does not say."""
+    """Number of training entries of every row and of every column; zeros if their positions are not stored."""
     if model.seen is None:
         return np.zeros(model.shape[0], np.int64), np.zeros(model.shape[1], np.int64)
     starts = model.seen.indptr.astype(np.int64)
@@ -67,31 +67,31 @@ def seen_counts(model: LowRankModel) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def _sizes(names: list[str], width: int) -> NDArray[np.int64]:
-    """Bytes of each name on the page, with its comma, and of its numbers."""
+    """Bytes on the page of each name, with its comma, and its numbers."""
     return width + np.array([len(as_script(name)) + 1 for name in names], np.int64)
 
 
 def _fitting(counts: Array, sizes: Array, budget: int) -> Array:
-    """Numbers of the most active, as many as fit into the budget; at least one."""
+    """Rows (columns) with the most entries, as many as fit into the budget; at least one."""
     order = np.argsort(-counts, kind="stable")
     return order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right")))]
 
 
 def _quantised(factor: Array) -> dict[str, Any]:
-    """16-bit integers, and for each component what one of them is worth."""
+    """Factor as 16-bit integers, and the step of each component."""
     steps = np.max(np.abs(factor.astype(np.float64)), axis=0, initial=0.0) / 32767
     steps[steps == 0] = 1.0
     return {"steps": steps.tolist(), "numbers": packed(np.rint(factor / steps), "<i2")}
 
 
 def _seen(model: LowRankModel, rows: Array, cols: Array) -> dict[str, str] | None:
-    """For each row in turn, how many of the embedded columns it has seen, and their places among these."""
+    """Number of training entries of each row among the embedded columns, and their places, concatenated."""
     if model.seen is None:
         return None
     places = np.full(model.shape[1], -1)
     places[cols] = np.arange(cols.size)
     starts = model.seen.indptr.astype(np.int64)
-    found = [places[model.seen.indices[starts[row] : starts[row + 1]]] for row in rows]
-    found = [places[places >= 0] for places in found]
-    counts = np.array([places.size for places in found])
-    return {"counts": packed(counts, "<u4"), "places": packed(np.concatenate(found), "<u2")}
+    per_row = [places[model.seen.indices[starts[row] : starts[row + 1]]] for row in rows]
+    per_row = [place[place >= 0] for place in per_row]
+    counts = np.array([place.size for place in per_row])
+    return {"counts": packed(counts, "<u4"), "places": packed(np.concatenate(per_row), "<u2")}

@@ -1,4 +1,4 @@
-"""All that the page shows, as plain values: what was fitted, how well, its path of ranks and its components."""
+"""Contents of the HTML report as plain values: the fit, its scores, the path of ranks and the components."""
 
 import re
 from typing import Any
@@ -16,22 +16,22 @@ from .plots import choice_of, places
 Array = NDArray[Any]
 Contents = dict[str, Any]
 EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
-LONG = re.compile(r"\d+\.\d{6,}")  # numbers with more digits than anybody reads
+LONG = re.compile(r"\d+\.\d{6,}")  # numbers that are shortened to five digits
 PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction"}
 
 
 def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], *, labels: bool = True) -> Contents:
-    """Plain values that the page's scripts draw from.
+    """Values that the scripts of the page display.
 
     Parameters
     ----------
     model : LowRankModel
     held : HeldOut, optional
-        Entries to score it on; without them there are no scores and no residuals.
+        Entries to score; without them there are no scores and no residuals.
     commands : list of str
-        What was typed to make the model and the page.
+        Commands or calls that made the model and the page.
     labels : bool, default=True
-        Whether rows and columns have their names, or numbers only.
+        Whether rows and columns are shown by label; otherwise by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
     return {
@@ -55,7 +55,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
 
 
 def short(numbers: Any) -> list[float | None]:
-    """Six digits of each number; None for what is not finite."""
+    """Numbers rounded to six digits; None where not finite."""
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
 
 
@@ -64,28 +64,28 @@ def _names(labels: Array | None, size: int, wanted: bool) -> list[str]:
 
 
 def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
-    """What was fitted, on what, how long it took: names and sentences."""
+    """Pairs of heading and text: the matrix, its entries, loss, rank, solver and times."""
     facts, (n_rows, n_cols) = model.facts, model.shape
-    found = [("Matrix", f"{n_rows:,} rows × {n_cols:,} columns")]
+    lines = [("Matrix", f"{n_rows:,} rows × {n_cols:,} columns")]
     n_observed = facts.get("n_observed") or (None if model.seen is None else model.seen.indices.size)
     if n_observed:
-        found.append(("Learned from", f"{n_observed:,} entries, {n_observed / (n_rows * n_cols):.2%} of the matrix"))
+        lines.append(("Learned from", f"{n_observed:,} entries, {n_observed / (n_rows * n_cols):.2%} of the matrix"))
     if loss := facts.get("loss") or (model.loss and repr(model.loss)):
-        found.append(("Loss", str(loss)))
+        lines.append(("Loss", str(loss)))
     path = f"{model.only_by} keeps no other ranks" if model.only_by else f"ranks 0 to {model.longest} are kept"
-    found.append(("Rank", f"{model.rank}; {path}"))
+    lines.append(("Rank", f"{model.rank}; {path}"))
     offsets = "none" if model.offsets is None else f"constant {model.offsets.constant:.4g}, one per row and per column"
-    found.append(("Offsets", offsets))
-    found += [(word, str(facts[name])) for name, word in (("solver", "Solver"), ("status", "Ended")) if name in facts]
+    lines.append(("Offsets", offsets))
+    lines += [(word, str(facts[name])) for name, word in (("solver", "Solver"), ("status", "Ended")) if name in facts]
     if "seconds" in facts:
         compiling = facts.get("compile_seconds", 0.0)
         more = f", and {compiling:.1f} s to compile" if compiling >= 0.05 else ""
-        found.append(("Time", f"{facts['seconds']:.2f} s{more}"))
-    found = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in found]
+        lines.append(("Time", f"{facts['seconds']:.2f} s{more}"))
+    lines = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in lines]
     if "held_out" in facts:
         scores = ", ".join(f"{name.replace('_', ' ')} {x:.4g}" for name, x in facts["held_out"]["scores"].items())
-        found.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
-    return found if held is None else [*found, ("Scored on", _held_words(held))]
+        lines.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
+    return lines if held is None else [*lines, ("Scored on", _held_words(held))]
 
 
 def _held_words(held: HeldOut) -> str:
@@ -98,21 +98,21 @@ def _held_words(held: HeldOut) -> str:
 
 
 def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]]) -> Contents:
-    """Scores and predictions of a few entries at every rank of the path."""
+    """Scores, and predictions of example entries, at every rank of the path."""
     ranks = [model.longest] if model.only_by else list(range(model.longest + 1))
-    found: Contents = {"ranks": ranks, "chosen": model.rank, "only_by": model.only_by, "scores": []}
-    found["examples"] = _examples(model, held, names, ranks)
+    contents: Contents = {"ranks": ranks, "chosen": model.rank, "only_by": model.only_by, "scores": []}
+    contents["examples"] = _examples(model, held, names, ranks)
     if held is not None:
-        at = [fitting_scores(model.loss, held.targets, model.at(held.rows, held.cols, rank)) for rank in ranks]
-        for same in zip(*at, strict=True):
-            higher = "higher is better" in same[0].unit
-            about = {"title": same[0].title, "unit": same[0].unit, "higher": higher}
-            found["scores"].append(about | {"values": short([score.value for score in same])})
-    return found
+        at_rank = [fitting_scores(model.loss, held.targets, model.at(held.rows, held.cols, rank)) for rank in ranks]
+        for scores in zip(*at_rank, strict=True):
+            higher = "higher is better" in scores[0].unit
+            about = {"title": scores[0].title, "unit": scores[0].unit, "higher": higher}
+            contents["scores"].append(about | {"values": short([score.value for score in scores])})
+    return contents
 
 
 def _examples(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: Any) -> Contents:
-    """A few entries drawn at random: held out, or anywhere if there are none of these."""
+    """Entries drawn at random, held-out ones if there are any, with predictions on the response scale at each rank."""
     rng = np.random.default_rng(0)
     if held is None:
         rows, cols = (rng.integers(size, size=EXAMPLES) for size in model.shape)
@@ -154,7 +154,7 @@ def _reliability(model: LowRankModel, held: HeldOut | None) -> Contents | None:
 
 
 def _offsets(model: LowRankModel) -> list[Contents]:
-    """Histograms of the rows' and of the columns' offsets, those without any left out."""
+    """Histograms of the row offsets and of the column offsets, unless all are zero."""
     if model.offsets is None:
         return []
     unit = {"log": "log of the count"}.get(model.link, UNITS[kind_of(model)])
@@ -163,16 +163,16 @@ def _offsets(model: LowRankModel) -> list[Contents]:
 
 
 def _components(model: LowRankModel, names: tuple[list[str], list[str]]) -> list[Contents]:
-    """The strongest rows and columns of the first components, signed so that their product is what is added."""
+    """Rows and columns with the largest factors of each component, signed so that their product is its contribution."""
     (rows, _), (cols, _) = places(model, "rows"), places(model, "columns")
     counts = seen_counts(model) if model.seen is not None else (None, None)
-    found = []
+    components = []
     for k in range(min(model.rank, COMPONENTS)):
         flip = np.sign(cols[np.argmax(np.abs(cols[:, k])), k]) or 1.0
         sides = flip * np.sign(model.theta[k]) * rows[:, k], flip * cols[:, k]
         strongest = (_strongest(*side) for side in zip(sides, names, counts, strict=True))
-        found.append(dict(zip(("rows", "cols"), strongest, strict=True)))
-    return found
+        components.append(dict(zip(("rows", "cols"), strongest, strict=True)))
+    return components
 
 
 def _strongest(numbers: Array, names: list[str], counts: Array | None) -> Contents:

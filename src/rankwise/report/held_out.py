@@ -1,4 +1,4 @@
-"""Held-out entries beside a model's predictions: which it knows, and how far off they are."""
+"""Held-out entries matched to a model, their residuals, and the calibration of probabilities."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +10,8 @@ from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
-from ..observations import Observations
+from ..observations import LabelIndex, Observations
 from ..observations.build import rows_of
-from ..observations.labels import lookup
 from ..solvers.validation import need_in_memory
 
 Array = NDArray[Any]
@@ -23,17 +22,16 @@ UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Entries that a model can predict.
+    """Held-out entries at the row and column numbers of a model.
 
     Attributes
     ----------
-    rows, cols : ndarray of int, shape (n,)
-        The model's own numbers.
+    rows, cols : ndarray of int64, shape (n,)
     targets : ndarray of float64, shape (n,)
     n_unknown : int
-        Entries left out, because the model knows no such row or column.
+        Number of entries that were left out because the model does not have their row or column.
     n_seen : int or None
-        Entries that the model was learned from; None if it does not say which these were.
+        Number of entries that the model was fitted to; None if it does not store their positions.
     """
 
     rows: Array
@@ -44,7 +42,7 @@ class HeldOut:
 
 
 class Reliability(NamedTuple):
-    """Probabilities of +1 in ten bins: the mean predicted, the share that came true, the number of entries."""
+    """Calibration of the probabilities of +1: mean prediction, observed share and number of entries per bin."""
 
     predicted: Array
     observed: Array
@@ -52,21 +50,20 @@ class Reliability(NamedTuple):
 
 
 def kind_of(model: LowRankModel) -> str:
-    """What the targets are: "signs", "counts" or "values"."""
+    """Kind of the targets: "signs", "counts" or "values"."""
     if model.link == "logit" or takes_signs(model.loss):
         return "signs"
     return "counts" if model.link == "log" else "values"
 
 
 def match(model: LowRankModel, held_out: Any) -> HeldOut:
-    """The entries whose row and column the model knows, by label if there are labels, else by number.
+    """Entries whose row and column the model has, matched by label if there are labels, else by number.
 
-    `held_out` is anything that `Observations.from_any` takes, in memory.
+    Labels that are text match numbers with that text. `held_out` is anything that `Observations.from_any` takes.
     """
     held_out = need_in_memory(Observations.from_any(held_out), "Scoring", "give a sample of them as `Observations`")
-    sizes = tuple(zip(model.shape, held_out.shape, strict=True))
-    rows = _known(model.row_labels, held_out.row_labels, sizes[0], "row")[held_out.rows]
-    cols = _known(model.col_labels, held_out.col_labels, sizes[1], "column")[held_out.cols]
+    rows = _positions(model.row_index, held_out.row_index)[held_out.rows]
+    cols = _positions(model.col_index, held_out.col_index)[held_out.cols]
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(
@@ -80,7 +77,7 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
 
 
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
-    """Predicted less observed, on the targets' scale; for signs the margin, prediction times sign."""
+    """Predicted minus observed on the response scale; for signs the margin, link-scale prediction times sign."""
     linked = model.at(held.rows, held.cols)
     return linked * held.targets if kind_of(model) == "signs" else response(model.link, linked) - held.targets
 
@@ -97,7 +94,7 @@ def edges_of(numbers: Array) -> NDArray[np.float64]:
 
 
 def residual_words(model: LowRankModel) -> str:
-    """What `residuals_of` gives, with its units."""
+    """Axis label of `residuals_of`, with its unit."""
     if kind_of(model) == "signs":
         unit = ", log-odds" if model.link == "logit" else ""
         return f"margin: prediction × observed sign{unit}"
@@ -105,24 +102,23 @@ def residual_words(model: LowRankModel) -> str:
 
 
 def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
-    """How often +1 came true where it was given a chance; ten bins of equal width, empty ones left out."""
+    """Observed share of +1 by predicted probability, in ten bins of equal width without the empty ones."""
     if model.link != "logit":
         raise SettingError("Only models of the logistic loss give probabilities, so only these have a calibration.")
-    chances = response(model.link, model.at(held.rows, held.cols))
-    bins = np.minimum((10 * chances).astype(int), 9)
+    probabilities = response(model.link, model.at(held.rows, held.cols))
+    bins = np.minimum((10 * probabilities).astype(int), 9)
     counts = np.bincount(bins, minlength=10)
-    there = counts > 0
-    sums = (np.bincount(bins, weights, 10)[there] for weights in (chances, held.targets > 0))
-    predicted, observed = (total / counts[there] for total in sums)
-    return Reliability(predicted, observed, counts[there])
+    filled = counts > 0
+    sums = (np.bincount(bins, weights, 10)[filled] for weights in (probabilities, held.targets > 0))
+    predicted, observed = (total / counts[filled] for total in sums)
+    return Reliability(predicted, observed, counts[filled])
 
 
-def _known(own: Array | None, given: Array | None, sizes: tuple[int, int], which: str) -> NDArray[np.int64]:
-    """The model's number of each given row or column; -1 where it has none of that name."""
-    names, wanted = (np.arange(n) if side is None else side for side, n in zip((own, given), sizes, strict=True))
-    if (names.dtype.kind in "iuf") != (wanted.dtype.kind in "iuf"):  # one file had a word among its numbers
-        names, wanted = names.astype(str), wanted.astype(str)
-    return lookup(wanted, names, names.size, which)
+def _positions(own: LabelIndex, held_out: LabelIndex) -> NDArray[np.int64]:
+    """Position in the model of each held-out row or column; -1 where it has none of that label."""
+    if held_out.labels is None:
+        return own.align(held_out, unknown="skip")
+    return own.positions(own.cast(held_out.labels))  # a file with one word among its numbers has text for labels
 
 
 def _count_seen(model: LowRankModel, rows: Array, cols: Array) -> int | None:

@@ -1,4 +1,4 @@
-"""The report: one HTML file that holds all it needs and asks no network for anything."""
+"""The HTML report: one self-contained file that loads nothing from the network."""
 
 import os
 import re
@@ -30,10 +30,10 @@ def write_report(
     labels: bool = True,
     force: bool = False,
 ) -> None:
-    """Write a page about a model: what was fitted, how well, at any rank, and recommendations for any row.
+    """Write an HTML page about a model: the fit, its scores at every rank, and recommendations for any row.
 
-    The page holds the names of rows and columns unless ``labels=False``, the factors, which entries were seen if the
-    model says so, and a dozen of the held-out values. The file appears complete or not at all.
+    The page contains the labels of rows and columns unless ``labels=False``, the factors, the positions of the training
+    entries if the model stores them, and a dozen held-out values. The file appears complete or not at all.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ def write_report(
     path : path
         Of the HTML file.
     held_out : Observations, sparse matrix or array with NaN, optional
-        Entries that were not learned from, for scores and residuals.
+        Entries that the model was not fitted to, for scores and residuals; matched by label.
     command : str, optional
-        What was typed to get the page; it is shown as the way to get it again.
+        Command that made the page; the page shows it.
     labels : bool, default=True
-        Whether rows and columns are shown by name; otherwise by number.
+        Whether rows and columns are shown by label; otherwise by number.
     force : bool, default=False
-        Whether a file that is there already may be replaced.
+        Whether to replace an existing file.
     """
     model, target = model_of(model), Path(path)
     check_replaceable(target)
     if target.exists() and not force:
-        raise SettingError(f"{target} is there already; choose another name, or --force (force=True) to replace it.")
+        raise SettingError(f"{target} already exists; choose another name, or --force (force=True) to replace it.")
     if not target.parent.is_dir():
         raise SettingError(f"There is no folder {target.parent} to write the report in; make it first.")
     held = None if held_out is None else match(model, held_out)
@@ -62,10 +62,10 @@ def write_report(
 
 
 def page(contents: dict[str, Any]) -> str:
-    """The template with its styles, its scripts and `contents` in their places."""
+    """HTML of the template with its styles, scripts and `contents` filled in."""
     parts = {name: "\n".join(map(_read, names)) for name, names in PARTS.items()}
     parts |= {"contents": as_script(contents), "licence": _read(LICENCE)}
-    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _read("page.html"))
+    return re.sub(r"@@(\w+)@@", lambda field: parts[field[1]], _read("page.html"))
 
 
 def _read(name: str) -> str:
@@ -73,7 +73,7 @@ def _read(name: str) -> str:
 
 
 def _commands(model: LowRankModel, command: str | None) -> list[str]:
-    """How the model was made, as far as it says, and the page."""
+    """Commands or calls that made the model, if known, and the page."""
     facts = model.facts
     made = facts.get("command")
     if made is None and "estimator" in facts:
@@ -83,5 +83,5 @@ def _commands(model: LowRankModel, command: str | None) -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    """A setting as it is written in Python; objects were stored as the text of their call."""
+    """A parameter in Python syntax; objects are stored as the text of their constructor call."""
     return value if isinstance(value, str) and value.endswith(")") else repr(value)

@@ -1,6 +1,7 @@
-"""Pictures of a fitted model, each on one matplotlib Axes, which it returns; public as `rankwise.plots`.
+"""Plots of a fitted model; public as `rankwise.plots`.
 
-Every function takes an estimator or a `LowRankModel`, and `ax`, the Axes to draw on; without it a new figure is made.
+Every function takes an estimator or a `LowRankModel`, draws on the matplotlib Axes `ax` (by default those of a new
+figure) and returns the Axes.
 """
 
 from typing import Any
@@ -12,14 +13,14 @@ from .._checks import is_whole
 from .._errors import NotFittedError, SettingError
 from ..model import LowRankModel
 from ..selection import Choice
+from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
 from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
-from .pictures import COLOURS, axes_or_new, line_style, tidy, whole_ranks
 
 AXES = ("rows", "columns")
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:
-    """Draw the value that the solver minimised against seconds, one marker per step.
+    """Draw the minimized value against seconds, one marker per iteration.
 
     Examples
     --------
@@ -31,7 +32,7 @@ def convergence(model: Any, *, ax: Any = None) -> Any:
     """
     history = model_of(model).facts.get("history")
     if not history or not history["value"]:
-        raise SettingError("This model does not say how it was learned; fit an estimator to have its steps kept.")
+        raise SettingError("This model has no history: `convergence` needs the model of a fitted estimator.")
     ax = axes_or_new(ax)
     ax.plot(history["wall_seconds"], history["value"], markersize=4, **line_style(0))
     ax.set_xlim(left=0)
@@ -39,12 +40,12 @@ def convergence(model: Any, *, ax: Any = None) -> Any:
 
 
 def rank_path(source: Any, *, ax: Any = None) -> Any:
-    """Draw the validation loss against the ranks tried, with its standard error, and mark the chosen one.
+    """Draw the mean validation loss against the rank, with its standard error, and mark the chosen rank.
 
     Parameters
     ----------
     source : estimator, LowRankModel or Choice
-        One whose rank (or ridge, which is drawn on a log scale) was chosen on held-out entries, by ``rank="auto"``.
+        Its rank was chosen on validation entries by ``rank="auto"``. A chosen ridge is drawn on a log scale.
     ax : Axes, optional
 
     Examples
@@ -61,7 +62,7 @@ def rank_path(source: Any, *, ax: Any = None) -> Any:
     by_rank = choice.settings.dtype.kind in "iu"
     name, ax = "rank" if by_rank else "ridge", axes_or_new(ax)
     ax.errorbar(choice.settings, choice.scores, choice.deviations, capsize=2, markersize=4, **line_style(0))
-    ax.axvline(choice.best, color=COLOURS[1], linestyle="--", linewidth=1.2, label=f"chosen: {choice.best:g}", zorder=0)
+    ax.axvline(choice.best, color=COLORS[1], linestyle="--", linewidth=1.2, label=f"chosen: {choice.best:g}", zorder=0)
     if by_rank:
         whole_ranks(ax)
     else:
@@ -71,7 +72,7 @@ def rank_path(source: Any, *, ax: Any = None) -> Any:
 
 
 def spectrum(model: Any, *, ax: Any = None) -> Any:
-    """Draw the size of each component's coefficient, ``abs(theta)``, in order; the singular values after sweeps.
+    """Draw ``abs(theta)``, the size of each component, in order; for a model fitted by sweeps, the singular values.
 
     Examples
     --------
@@ -90,7 +91,9 @@ def spectrum(model: Any, *, ax: Any = None) -> Any:
 
 
 def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
-    """Draw a histogram of predicted less observed values; under losses of signs, of prediction times sign.
+    """Draw a histogram of residuals on the response scale, predicted minus observed.
+
+    For targets that are signs, of margins: link-scale prediction times sign.
 
     Examples
     --------
@@ -101,16 +104,16 @@ def residuals(model: Any, held_out: Any, *, ax: Any = None) -> Any:
     'Residuals on held-out entries'
     """
     model = model_of(model)
-    found = residuals_of(model, match(model, held_out))
+    errors = residuals_of(model, match(model, held_out))
     title = "Margins on held-out entries" if kind_of(model) == "signs" else "Residuals on held-out entries"
     ax = axes_or_new(ax)
-    ax.hist(found, bins=edges_of(found), color=COLOURS[0])
+    ax.hist(errors, bins=edges_of(errors), color=COLORS[0])
     ax.axvline(0.0, color="black", linestyle="--", linewidth=1.2)
     return tidy(ax, title, residual_words(model), "entries", grid="y")
 
 
 def calibration(model: Any, held_out: Any, *, ax: Any = None) -> Any:
-    """Draw the share of +1 against its predicted probability, in ten bins, each with its number of entries.
+    """Draw the observed share of +1 against its predicted probability in ten bins, annotated with their counts.
 
     Examples
     --------
@@ -121,11 +124,11 @@ def calibration(model: Any, held_out: Any, *, ax: Any = None) -> Any:
     'predicted probability of +1'
     """
     model = model_of(model)
-    found = reliability_of(model, match(model, held_out))
+    bins = reliability_of(model, match(model, held_out))
     ax = axes_or_new(ax)
     ax.plot([0, 1], [0, 1], color="grey", linestyle="--", linewidth=1.2, label="perfectly calibrated", zorder=0)
-    ax.plot(found.predicted, found.observed, markersize=5, label="held-out entries (counts)", **line_style(0))
-    for x, y, count in zip(*found, strict=True):
+    ax.plot(bins.predicted, bins.observed, markersize=5, label="held-out entries (counts)", **line_style(0))
+    for x, y, count in zip(*bins, strict=True):
         below = {"xytext": (4, -4), "textcoords": "offset points", "va": "top", "fontsize": "x-small"}
         ax.annotate(f"{count:,}", (x, y), **below)
     ax.legend(frameon=False, loc="upper left")
@@ -135,10 +138,10 @@ def calibration(model: Any, held_out: Any, *, ax: Any = None) -> Any:
 def factor_map(
     model: Any, axis: str = "rows", components: tuple[int, int] = (0, 1), labels: int = 10, *, ax: Any = None
 ) -> Any:
-    """Draw the rows or the columns as points in the plane of two components, the farthest with their names.
+    """Draw the rows or the columns as points in the plane of two components, the farthest with their labels.
 
-    A coordinate is the factor times ``sqrt(abs(theta))``: the product of a row's and a column's is, up to sign, what
-    the component adds to the prediction.
+    A coordinate is the factor times ``sqrt(abs(theta))``: the product of a row's and a column's coordinate is, up to
+    sign, the component's contribution to the prediction on the link scale.
 
     Parameters
     ----------
@@ -146,7 +149,7 @@ def factor_map(
     axis : {"rows", "columns"}, default="rows"
     components : pair of int, default=(0, 1)
     labels : int, default=10
-        Points that get a name.
+        Number of points with a label.
     ax : Axes, optional
 
     Examples
@@ -166,7 +169,7 @@ def factor_map(
     points, names = places(model, axis)
     x, y = (points[:, k] for k in components)
     ax = axes_or_new(ax)
-    ax.scatter(x, y, s=9, alpha=0.5, color=COLOURS[0], linewidths=0)
+    ax.scatter(x, y, s=9, alpha=0.5, color=COLORS[0], linewidths=0)
     for place in np.argsort(-np.hypot(x, y), kind="stable")[:labels]:
         outward = {"xytext": (-3, 3), "ha": "right"} if x[place] < 0 else {"xytext": (3, 3), "ha": "left"}
         at = {"textcoords": "offset points", "fontsize": "x-small", "parse_math": False, **outward}
@@ -179,17 +182,17 @@ def factor_map(
 
 
 def model_of(source: Any) -> LowRankModel:
-    """The model itself, or that of a fitted estimator."""
-    found = getattr(source, "model_", source)
-    if isinstance(found, LowRankModel):
-        return found
+    """Return the model of a fitted estimator, or the model itself."""
+    model = getattr(source, "model_", source)
+    if isinstance(model, LowRankModel):
+        return model
     if hasattr(source, "fit"):
         raise NotFittedError(f"This {type(source).__name__} is not fitted yet; call `fit` first.")
     raise SettingError(f"A fitted estimator or a LowRankModel is needed, got {type(source).__name__}.")
 
 
 def choice_of(source: Any) -> Choice | None:
-    """The validation scores that a rank or a ridge was chosen by, if one was."""
+    """Validation scores by which a rank or a ridge was chosen; None if none was."""
     if isinstance(source, Choice):
         return source
     path = model_of(source).facts.get("path")
@@ -199,7 +202,6 @@ def choice_of(source: Any) -> Choice | None:
 
 
 def places(model: LowRankModel, axis: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Coordinates of all rows or columns in every component, and their names."""
-    factor, labels = (model.U, model.row_labels) if axis == "rows" else (model.V, model.col_labels)
-    points = factor[:, : model.rank] * np.sqrt(np.abs(model.theta))
-    return points, np.arange(factor.shape[0]) if labels is None else labels
+    """Coordinates of all rows or columns in every component, shape (n, rank), and their labels, shape (n,)."""
+    factor, index = (model.U, model.row_index) if axis == "rows" else (model.V, model.col_index)
+    return factor[:, : model.rank] * np.sqrt(np.abs(model.theta)), index.names

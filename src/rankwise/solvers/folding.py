@@ -17,7 +17,7 @@ from ..objectives.sides import RowSettings, Side
 from ..observations import Observations, is_frame
 from ..observations.build import as_matrix
 from ..observations.frames import read_wide
-from ..observations.labels import as_labels, find
+from ..observations.labels import LabelIndex, as_labels
 from .row_priors import restored_prior
 
 Array = NDArray[Any]
@@ -142,10 +142,11 @@ def _places(model: LowRankModel, width: int, labels: Array | None, axis: str) ->
                 "model's order, or observations with labels."
             )
         return None
-    if np.array_equal(model.col_labels, labels):
-        return None
-    remedy = f"leave them out, or fit with the new {other} too"
-    return find(labels, model.col_labels, model.col_labels.size, other.rstrip("s"), remedy)
+    known, new = (
+        LabelIndex(*index, other.rstrip("s")) for index in ((model.col_labels, model.shape[1]), (labels, width))
+    )
+    places = known.align(new, remedy=f"leave them out, or fit with the new {other} too")
+    return None if np.array_equal(places, np.arange(known.size)) else places
 
 
 def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:

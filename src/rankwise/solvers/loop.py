@@ -233,6 +233,12 @@ def _mean_loss(loss: Loss, weights: NDArray[Any] | None) -> ScoreFunction:
     return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 
+def _both_labelled(one: Observations, other: Observations) -> bool:
+    """Return whether the rows of both, or the columns of both, have labels."""
+    sides = (one.row_labels, other.row_labels), (one.col_labels, other.col_labels)
+    return any(mine is not None and theirs is not None for mine, theirs in sides)
+
+
 class _Scorer:
     """Scores the current point on validation entries."""
 
@@ -240,6 +246,8 @@ class _Scorer:
         if score is not None and not callable(score):
             raise SettingError(f"`score` must be a function of targets and predictions, got {score!r}.")
         held_out = Observations.from_any(held_out)
+        if isinstance(objective, Entrywise) and _both_labelled(held_out, objective.observations):
+            held_out = held_out.aligned(objective.observations)
         if held_out.shape != objective.shape:
             raise DataError(
                 f"`held_out` must have the shape of the objective, {objective.shape}, got {held_out.shape}."

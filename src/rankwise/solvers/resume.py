@@ -10,6 +10,7 @@ from ..engines import Engine
 from ..model import LearnedSide, LowRankModel
 from ..objectives import Entrywise, Movable, Objective, Problem
 from ..objectives.sides import Side
+from ..observations import LabelIndex
 from .validation import MOVABLE, check_needs
 
 Array = NDArray[Any]
@@ -29,11 +30,7 @@ def check_start(objective: Objective, start: Any) -> None:
 
 def places(new: Array | None, old: Array | None, n_new: int, n_old: int) -> NDArray[np.int64]:
     """Old number of each new row, -1 for added rows; matched by label if both have labels, else by number."""
-    if new is None or old is None:
-        numbers = np.arange(n_new)
-        return np.where(numbers < n_old, numbers, -1)
-    number = {label: k for k, label in enumerate(old.tolist())}
-    return np.array([number.get(label, -1) for label in new.tolist()], np.int64)
+    return LabelIndex(old, n_old, "row").align(LabelIndex(new, n_new, "row"), unknown="skip", by_position=True)
 
 
 def side_places(problem: Problem, model: LowRankModel) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Pictures as PNG and SVG files, and the style of all pictures. The only module that uses matplotlib."""
+"""Figures as PNG and SVG files, and the common style of all plots. The only module that imports matplotlib."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from .._errors import SettingError
 from .._extras import require
 from .._files import replacing
 
-# Okabe and Ito's colours, which stay apart for most colour-blind readers; markers tell lines apart without colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
+# Colors of Okabe and Ito, distinct for most color-blind readers; markers distinguish lines without color.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "*", "X")
 DPI, PANEL_INCHES = 150, (5.2, 4.4)
 
@@ -24,7 +24,7 @@ class Panel:
     ----------
     title : str
     score : str
-        Name and units of the score, for the axis.
+        Axis label of the score, with its unit.
     curves : mapping of str to sequence of float
         Scores at ranks 1, 2, ... by method.
     truth : float
@@ -47,7 +47,7 @@ class TimePanel:
     ----------
     title : str
     time, score : str
-        Names and units, for the axes.
+        Axis labels with units.
     curves : mapping of str to (seconds, scores)
         By method; at least one point each.
     """
@@ -59,7 +59,7 @@ class TimePanel:
 
 
 def rank_path(panels: Sequence[Panel], path: str | os.PathLike[str]) -> None:
-    """Draw held-out scores against the rank, panels side by side, as a PNG of 150 dots per inch.
+    """Draw held-out scores against the rank, one panel beside the other, as a PNG of 150 dots per inch.
 
     The planted truth is a dashed line and the planted rank a dotted one. The file appears complete or not at all.
     """
@@ -79,7 +79,7 @@ def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequen
     title : str
     panels : rows of TimePanel, all of one length
     paths : sequence of path
-        The same picture in each.
+        Each gets the figure in its format.
     """
     if not panels or not panels[0]:
         raise SettingError("There is nothing to draw; give at least one panel.")
@@ -95,7 +95,7 @@ def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequen
 
 
 def axes_or_new(axes: Any | None) -> Any:
-    """The given axes, or those of a new pyplot figure, which notebooks and `pyplot.show` show."""
+    """`axes`, or if None those of a new pyplot figure, which notebooks and `pyplot.show` display."""
     if axes is not None:
         return axes
     pyplot = require("matplotlib.pyplot", "plots")
@@ -103,12 +103,12 @@ def axes_or_new(axes: Any | None) -> Any:
 
 
 def line_style(k: int, width: float = 1.6) -> dict[str, Any]:
-    """Colour and marker of the k-th line."""
-    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
+    """Color and marker of the k-th line."""
+    return {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
 
 
 def tidy(axes: Any, title: str, x: str, y: str, *, grid: str = "both") -> Any:
-    """The axes with their words, a faint grid and no box."""
+    """Set title and labels, a light grid and no frame; return the axes."""
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.grid(axis=grid, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -116,12 +116,12 @@ def tidy(axes: Any, title: str, x: str, y: str, *, grid: str = "both") -> Any:
 
 
 def whole_ranks(axes: Any) -> None:
-    """Ticks at whole numbers."""
+    """Place ticks at integers."""
     axes.xaxis.get_major_locator().set_params(integer=True, steps=[1, 2, 5, 10], nbins=12)
 
 
 def _figure(n_rows: int, n_cols: int, tall: float = 1.0) -> tuple[Any, Any]:
-    """A figure and its grid of axes."""
+    """New figure and its grid of axes; `tall` scales the height."""
     width, height = PANEL_INCHES
     size = width * n_cols, tall * height * n_rows
     figure = require("matplotlib.figure", "plots").Figure(size, DPI, layout="constrained")
@@ -129,7 +129,7 @@ def _figure(n_rows: int, n_cols: int, tall: float = 1.0) -> tuple[Any, Any]:
 
 
 def _draw_times(axes: Any, panel: TimePanel) -> None:
-    """Lines from each method's first step to its last, which has a marker of its own; seconds on a log scale."""
+    """Draw each method's curve with a marker at its last step; seconds on a log scale."""
     for k, (method, (seconds, scores)) in enumerate(panel.curves.items()):
         axes.plot(seconds, scores, label=method, gid=f"curve-{k}", markevery=[-1], markersize=7, **line_style(k))
     axes.set_xscale("log")
@@ -138,7 +138,7 @@ def _draw_times(axes: Any, panel: TimePanel) -> None:
 
 
 def _cut_off(axes: Any, panel: TimePanel) -> None:
-    """Where a method ends at over twice the usual score, end the axis before that and say in words where it went."""
+    """Limit the axis to methods that end below twice the median score; annotate where the others end."""
     ends = {method: (seconds[-1], scores[-1]) for method, (seconds, scores) in panel.curves.items()}
     usual = sorted(end for _, end in ends.values())[len(ends) // 2]
     far = {method: place for method, place in ends.items() if place[1] > 2 * usual}

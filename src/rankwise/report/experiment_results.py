@@ -1,35 +1,38 @@
-"""Tables of results as text, Markdown and CSV, all three from the same rows."""
+"""Results of an experiment of the paper: tables as text, Markdown and CSV, and figures of score against time."""
 
 import csv
 import io
 from collections.abc import Sequence
+from pathlib import Path
 
-from ..experiments import SCORES, Estimate, Printed, Row, Summary
+from ..experiments import SCORES, Data, Estimate, Experiment, Printed, Row, Store, Summary
+from .figures import TimePanel, time_curves
 
 DASH = "—"
 STAR, BOLD = "{}*", "**{}**"
 Cells = list[str]
+Columns = dict[str, list[float]]
 
 
 def columns(summary: Summary) -> Cells:
-    """Headings; a column whose name starts with ``>`` is flush right."""
+    """Column headings; those that start with ``>`` are right-aligned."""
     main, *others = (f">{SCORES[name].label}" for name in summary.experiment.scores)
     search = [">search s"] if _searched(summary) else []
     return ["method", main, ">paper", *others, ">rank", ">CPU s", ">wall s", *search, ">splits"]
 
 
 def cells(summary: Summary, data: str, mark: str = STAR) -> list[Cells]:
-    """One line of text per method on a data set; `mark` sets the best apart."""
+    """Table of a data set, one row of text per method; `mark` formats the best scores."""
     return [_line(summary, row, mark, footnotes(summary)) for row in summary.rows[data]]
 
 
 def footnotes(summary: Summary) -> list[str]:
-    """Sentences below the tables; a row refers to them by their number, from one."""
+    """Notes below the tables; rows refer to them by their number, from one."""
     return list(dict.fromkeys(note for rows in summary.rows.values() for row in rows for note in row.notes))
 
 
 def remarks(summary: Summary, mark: str = STAR) -> list[str]:
-    """How to read the numbers, what is left out, and what ran it."""
+    """Explanation of the numbers, data sets without results, and the machines."""
     experiment, split = summary.experiment, summary.experiment.split
     kind = "folds" if split.kind == "folds" else f"random splits, {split.held_out:.0%} held out"
     best = mark.format("best" if mark == BOLD else "")
@@ -47,13 +50,13 @@ def remarks(summary: Summary, mark: str = STAR) -> list[str]:
 
 
 def title_of(summary: Summary, data: str) -> str:
-    """The data set's name, and the rank that was learned."""
-    found = next(one for one in summary.experiment.data if one.name == data)
-    return f"{found.label}, rank {found.rank}"
+    """Name of a data set and the rank of its fits."""
+    source = next(source for source in summary.experiment.data if source.name == data)
+    return f"{source.label}, rank {source.rank}"
 
 
 def markdown(summary: Summary) -> str:
-    """A page with one table per data set."""
+    """Markdown page with one table per data set."""
     names = columns(summary)
     rule = "|" + "".join("---:|" if name.startswith(">") else "---|" for name in names)
     lines = [f"# {summary.experiment.title}", ""]
@@ -66,9 +69,9 @@ def markdown(summary: Summary) -> str:
 
 
 def comma_separated(summary: Summary) -> str:
-    """One line per data set and method, numbers in full; empty where there is a dash."""
+    """CSV with one line per data set and method, numbers in full precision; empty where there is no result."""
     out = io.StringIO()
-    rows = [_flat(summary, row) for found in summary.rows.values() for row in found]
+    rows = [_flat(summary, row) for methods in summary.rows.values() for row in methods]
     writer = csv.DictWriter(out, list(rows[0]) if rows else ["data", "method"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -92,7 +95,7 @@ def _line(summary: Summary, row: Row, mark: str, notes: Sequence[str]) -> Cells:
 
 
 def shown(estimate: Estimate | None, digits: int) -> str:
-    """Mean and deviation as text."""
+    """Mean ± deviation as text; a dash if there is none."""
     if estimate is None:
         return DASH
     deviation = "" if estimate.deviation is None else f" ± {estimate.deviation:.{digits}f}"
@@ -100,7 +103,7 @@ def shown(estimate: Estimate | None, digits: int) -> str:
 
 
 def _printed(number: Printed | None, mark: str) -> str:
-    """A number of the paper, as it stands there."""
+    """Number printed in the paper, as text."""
     if number is None:
         return DASH
     text = f"{number.mean:g} ± {number.deviation:g}"
@@ -118,11 +121,55 @@ def _pipes(row: Sequence[str]) -> str:
 def _flat(summary: Summary, row: Row) -> dict[str, object]:
     numbers = {name: row.scores.get(name) for name in summary.experiment.scores}
     seconds = {"rank": row.rank, "cpu_seconds": row.cpu_seconds, "wall_seconds": row.wall_seconds}
-    found: dict[str, object] = {"data": row.data, "method": row.method, "splits": row.splits, "best": int(row.best)}
+    line: dict[str, object] = {"data": row.data, "method": row.method, "splits": row.splits, "best": int(row.best)}
     for name, estimate in (numbers | seconds).items():
-        found[f"{name}_mean"] = None if estimate is None else estimate.mean
-        found[f"{name}_deviation"] = None if estimate is None else estimate.deviation
-    found["search_seconds"] = row.search_seconds
-    found["paper_mean"] = None if row.printed is None else row.printed.mean
-    found["paper_deviation"] = None if row.printed is None else row.printed.deviation
-    return found | {"notes": " ".join(row.notes)}
+        line[f"{name}_mean"] = None if estimate is None else estimate.mean
+        line[f"{name}_deviation"] = None if estimate is None else estimate.deviation
+    line["search_seconds"] = row.search_seconds
+    line["paper_mean"] = None if row.printed is None else row.printed.mean
+    line["paper_deviation"] = None if row.printed is None else row.printed.deviation
+    return line | {"notes": " ".join(row.notes)}
+
+
+def draw_figures(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
+    """Write ``figureN-DATA.png`` and ``.svg`` for each data set with results; return the paths written."""
+    written: list[Path] = []
+    for data in experiment.data:
+        curves = curves_on(experiment, data, store)
+        if curves:
+            paths = [folder / f"{experiment.figure}-{data.name}.{kind}" for kind in ("png", "svg")]
+            time_curves(_title(experiment, data), _panels(experiment, curves), paths)
+            written += paths
+    return written
+
+
+def curves_on(experiment: Experiment, data: Data, store: Store) -> dict[str, Columns]:
+    """Curve of the first split of each method that has one, time-outs included, by label."""
+    curve_of = {}
+    for method in experiment.methods:
+        lines = store.find("fit", data.name, method.name, experiment.digest(data, method))
+        curves = [line["curve"] for line in lines if line.get("curve", {}).get("cpu")]
+        if curves:
+            curve_of[method.label] = curves[-1]
+    return curve_of
+
+
+def _title(experiment: Experiment, data: Data) -> str:
+    part = "fold" if experiment.split.kind == "folds" else "split"
+    return f"{data.label}, {experiment.loss} loss, rank {data.rank}; first {part}"
+
+
+def _panels(experiment: Experiment, curves: dict[str, Columns]) -> list[list[TimePanel]]:
+    """Panels: training above testing, CPU beside wall seconds."""
+    score = SCORES[experiment.scores[0]].label
+    return [
+        [
+            TimePanel(side, f"{clock.upper() if clock == 'cpu' else clock} seconds", score, _lines(curves, clock, side))
+            for clock in ("cpu", "wall")
+        ]
+        for side in ("training", "testing")
+    ]
+
+
+def _lines(curves: dict[str, Columns], clock: str, side: str) -> dict[str, tuple[list[float], list[float]]]:
+    return {method: (columns[clock], columns[side]) for method, columns in curves.items()}

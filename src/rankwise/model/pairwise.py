@@ -1,0 +1,68 @@
+"""Predictions at pairs of labels: their positions, unknown rows and columns, and standard deviations."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
+
+Array = NDArray[Any]
+SCALES = ("response", "link")
+UNKNOWN = ("error", "offset")
+
+
+def check_scale(scale: Any) -> None:
+    """Raise SettingError unless `scale` is "response" or "link"."""
+    if scale not in SCALES:
+        raise SettingError(f"`scale` must be 'response' or 'link', got {scale!r}.")
+
+
+def positions(
+    model: "LowRankModel", rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and column numbers of pairs of labels, each of shape (n,); with ``unknown="offset"``, -1 for unknown ones."""
+    if unknown not in UNKNOWN:
+        raise SettingError(f"`unknown` must be 'error' or 'offset', got {unknown!r}.")
+    row_of, col_of = (
+        index.find(labels) if unknown == "error" else index.positions(labels)
+        for index, labels in ((model.row_index, rows), (model.col_index, cols))
+    )
+    if row_of.shape != col_of.shape:
+        raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
+    return row_of, col_of
+
+
+def at_known(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) -> NDArray[np.float64]:
+    """Predictions on the link scale, from the offsets alone where a row or column number is -1; shape (n,)."""
+    known = (rows >= 0) & (cols >= 0)
+    predictions = np.zeros(rows.size)
+    if model.offsets is not None:
+        left, right = (np.append(side.astype(np.float64), 0.0) for side in (model.offsets.rows, model.offsets.cols))
+        predictions = model.offsets.constant + left[rows] + right[cols]
+    predictions[known] = model.at(rows[known], cols[known], rank)
+    return predictions
+
+
+def deviations(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) -> NDArray[np.float64]:
+    """Posterior standard deviations of the predictions on the link scale, shape (n,)."""
+    if model.posterior is None:
+        raise SettingError('`return_std=True` requires posterior variances, which only method="bayes" estimates.')
+    if rank is not None and rank != model.rank:
+        raise SettingError(
+            f"`return_std=True` is available only at the full rank, {model.rank}, got rank={rank}; leave out `rank`."
+        )
+    refuse_new(rows, cols, "return_std")
+    return np.sqrt(model.posterior.variance_at(rows, cols))
+
+
+def refuse_new(rows: Array, cols: Array, option: str) -> None:
+    """Raise SettingError if a row or column number is -1, for which `option` is not available."""
+    if rows.size and min(rows.min(), cols.min()) < 0:
+        raise SettingError(
+            f"`{option}` is not available for rows or columns that were not seen during fit; remove them from the "
+            f"request, or drop `{option}`."
+        )
