@@ -76,7 +76,7 @@ def model(folder):
 
 def test_fit_does_what_the_library_does(folder, model):
     observations = read_file(folder / "ratings.csv")
-    expected = rankwise.MatrixCompletion("square", 3, refine="economic", offsets="both", random_state=0)
+    expected = rankwise.MatrixCompletion("square", 3, method="eglrl", offsets="both", random_state=0)
     expected = expected.fit(observations).model_
     found = rankwise.load(model)
     np.testing.assert_array_equal(found.to_dense(), expected.to_dense())
@@ -134,7 +134,7 @@ def test_weights_are_those_of_the_library(folder, tmp_path):
     observations = rankwise.Observations(
         plain.indptr, plain.indices, plain.targets, plain.shape, np.array(weights, "f4")
     )
-    expected = rankwise.MatrixCompletion("square", 3, refine="economic", offsets="both").fit(observations).model_
+    expected = rankwise.MatrixCompletion("square", 3, method="eglrl", offsets="both").fit(observations).model_
     np.testing.assert_array_equal(rankwise.load(tmp_path / "m").to_dense(), expected.to_dense())
 
 
@@ -601,7 +601,7 @@ def test_a_second_ctrl_c_stops_at_once(interruptible, capfd):
 def test_the_methods_table_says_what_fits_what():
     found = json.loads(run("methods", "--json").stdout)
     assert found["methods"]["r1mp"]["losses"] == ["square"] and found["methods"]["admm"]["losses"] == ["l1"]
-    assert found["methods"]["rankwise"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
+    assert found["methods"]["bayes"]["losses"] == list(losses.BY_NAME) == list(found["losses"])
 
 
 def test_the_reference_names_every_command_and_exit_code():
@@ -644,7 +644,7 @@ def test_the_shell_completes_names(words, offered):
         ("with skip_bad_lines=True.", "with --skip-bad-lines."),
         ("give `rank` as a number", "give --rank as a number"),
         ("`exclude_seen=False` is no option here", "`exclude_seen=False` is no option here"),
-        ('refine="none", or `oracle`', "--refine none, or `oracle`"),
+        ('method="glrl-none", or `oracle`', "--refine none, or `oracle`"),
     ],
 )
 def test_errors_speak_of_options(said, shown):

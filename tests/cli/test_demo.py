@@ -103,10 +103,10 @@ def test_methods_lists_every_method_and_loss():
     assert set(rankwise.solvers.METHODS) | set(rankwise.losses.BY_NAME) <= set(named)
     assert "0.25" in named["logistic"] and "-1 or +1" in named["logistic"]
     assert "none" in named["poisson"] and named["altmin"].split()[-2:] == ["a", "number"]
-    assert all("factors and offsets" in named[name] and "auto" in named[name] for name in ("rankwise", "factors"))
+    assert all("factors and offsets" in named[name] and "auto" in named[name] for name in ("bayes", "factors"))
     assert set(rankwise.solvers.METHODS) <= set(taken) and taken["method"] == list(rankwise.losses.BY_NAME)
     n = len(rankwise.losses.BY_NAME)
-    assert taken["r1mp"] == ["yes"] + (n - 1) * ["-"] and taken["rankwise"] == taken["glrl-none"] == n * ["yes"]
+    assert taken["r1mp"] == ["yes"] + (n - 1) * ["-"] and taken["bayes"] == taken["glrl-none"] == n * ["yes"]
 
 
 def test_listing_the_methods_learns_nothing(monkeypatch):

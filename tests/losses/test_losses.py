@@ -541,7 +541,7 @@ def test_a_nonsmooth_loss_fits_without_refinement(pinball, weights):
 
 
 # Row solves of a user's loss are compiled anew in each process, which takes their time.
-@pytest.mark.parametrize("method", [pytest.param("rankwise", marks=pytest.mark.slow), "glrl-nonsmooth"])
+@pytest.mark.parametrize("method", [pytest.param("bayes", marks=pytest.mark.slow), "glrl-nonsmooth"])
 def test_matrix_completion_takes_a_nonsmooth_loss(pinball, method):
     observations = observed(losses.Square())
     fit = rw.MatrixCompletion(loss=pinball, rank=3, method=method).fit(observations)
@@ -558,4 +558,4 @@ def test_refinements_refuse_a_nonsmooth_loss_by_name(pinball, refine):
     with pytest.raises(rw.LossError, match=sentence):
         solve(rw.Problem(observed(losses.Square()), pinball), GreedyPursuit(refine), rank=2)
     with pytest.raises(rw.LossError, match=sentence):
-        rw.MatrixCompletion(loss=pinball, refine=refine).fit(observed(losses.Square()))
+        rw.MatrixCompletion(loss=pinball, method=GreedyPursuit(refine), rank=2).fit(observed(losses.Square()))

@@ -145,10 +145,7 @@ def test_a_users_nonsmooth_loss_goes_through_matrix_completion_to_the_nonsmooth_
 
 # Smooth-only options.
 
-SMOOTH_ONLY = [
-    *({"refine": refine} for refine in ("economic", "coefficients")),
-    *({"method": method} for method in methods.SMOOTH_ONLY),
-]
+SMOOTH_ONLY = [{"method": method} for method in methods.SMOOTH_ONLY]
 
 
 def test_the_paper_s_smooth_methods_are_among_the_smooth_only_ones():
@@ -181,7 +178,7 @@ def test_a_smooth_only_option_is_refused_by_name_before_any_work_with_what_to_us
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
-@pytest.mark.parametrize("option", [{"refine": "none"}, {"method": "glrl-none"}, {"method": "glrl-nonsmooth"}], ids=str)
+@pytest.mark.parametrize("option", [{"method": "glrl-none"}, {"method": "glrl-nonsmooth"}], ids=str)
 @every_loss
 def test_what_the_refusals_recommend_works(loss, option, ridge):
     observations = make_observations(loss, np.random.default_rng(6))

@@ -85,7 +85,7 @@ def test_the_history_starts_from_zero_and_ends_at_the_model(name):
     assert result.history[-1].value < result.history.initial_value
 
 
-@pytest.mark.parametrize("name", [*NAMES, "rankwise", "factors"])
+@pytest.mark.parametrize("name", [*NAMES, "bayes", "factors"])
 def test_each_says_its_objective_cost_rate_and_reference(name):
     solver, what = METHODS[name]
     assert isinstance(solver, Solver) and what

@@ -138,7 +138,7 @@ def test_a_step_that_is_repeated_does_nothing(tmp_path, memory_limit):
     assert problem.engine.sum("evaluate")[0] != before
 
 
-@pytest.mark.parametrize("method", ["eglrl", "glrl", "altmin", "ais-impute", "rankwise", "factors"])
+@pytest.mark.parametrize("method", ["eglrl", "glrl", "altmin", "ais-impute", "bayes", "factors"])
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_fits_from_disk_have_the_bits_of_fits_in_memory(tmp_path, method, n_jobs):
     rows, cols, values = entries()
@@ -151,7 +151,7 @@ def test_fits_from_disk_have_the_bits_of_fits_in_memory(tmp_path, method, n_jobs
         assert disk.offsets.rows.tobytes() == memory.offsets.rows.tobytes()
 
 
-@pytest.mark.parametrize("method", ["eglrl", "rankwise"])
+@pytest.mark.parametrize("method", ["eglrl", "bayes"])
 def test_a_fit_from_disk_goes_on_after_a_crash_with_the_same_bits(tmp_path, method):
     rows, cols, values = entries()
     folder = rw.ShardFolder(write_shards(chunked(rows, cols, values), tmp_path / "f", shape=(60, 17)))
@@ -174,9 +174,11 @@ def test_an_estimator_learns_from_a_folder(tmp_path):
     rows, cols, values = entries()
     folder = write_shards(chunked(as_text(rows), cols, values), tmp_path / "f")
     disk = rw.MatrixCompletion(max_iter=2).fit(rw.ShardFolder(folder))
+    by_path = rw.MatrixCompletion(max_iter=2).fit(folder)
     memory = rw.MatrixCompletion(max_iter=2).fit(Observations.from_labels(as_text(rows), cols, values))
     pairs = as_text(rows[:20]), cols[:20]
-    assert np.array_equal(disk.predict_entries(*pairs), memory.predict_entries(*pairs))
+    for fitted in (disk, by_path):
+        assert np.array_equal(fitted.predict_entries(*pairs), memory.predict_entries(*pairs))
     disk.save(tmp_path / "m.rankwise")
     assert np.array_equal(rw.load(tmp_path / "m.rankwise").predict_entries(*pairs), memory.predict_entries(*pairs))
 
@@ -185,8 +187,8 @@ def test_an_estimator_learns_from_a_folder(tmp_path):
     "settings",
     [
         {"calibration": 0.1},
-        {"refine": "economic"},
-        {"refine": "factors"},
+        {"method": "eglrl"},
+        {"method": "factors"},
         {"method": "admm", "rank": 2, "loss": "l1"},
         {"method": "wiberg", "rank": 2, "loss": "l1"},
     ],

@@ -28,7 +28,7 @@ def show(as_json: bool = False) -> None:
     table(out, "Methods, for --method", ("name", "what it does", "--rank"), methods)
     table(out, "Losses, for --loss", ("name", "values", "smooth", "Lipschitz constant"), map(_facts, losses.BY_NAME))
     _show_fits(taken, out)
-    out.print('"rankwise" is what `rankwise fit` does unless it is told otherwise.')
+    out.print('"bayes" is what `rankwise fit` does unless it is told otherwise.')
 
 
 def _show_fits(taken: dict[str, list[str]], out: Console) -> None:

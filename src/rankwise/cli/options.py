@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 METHODS = (
-    *("rankwise", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
+    *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
     *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco"),
 )
 LOSSES = (

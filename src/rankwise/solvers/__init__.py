@@ -3,6 +3,7 @@
 from .admm import ADMM
 from .altmin import AltMin
 from .base import Solver
+from .checkpoint import Checkpoint
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record
@@ -22,6 +23,7 @@ __all__ = [
     "AISImpute",
     "AltMin",
     "BayesSweeps",
+    "Checkpoint",
     "Coefficients",
     "Economic",
     "FactorSweeps",

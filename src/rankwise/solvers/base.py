@@ -23,7 +23,7 @@ class Solver:
     --------
     >>> import rankwise as rw
     >>> [name for name, (solver, _) in rw.solvers.METHODS.items() if not solver.grows]
-    ['rankwise', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
+    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
     """
 
     grows: ClassVar[bool] = True

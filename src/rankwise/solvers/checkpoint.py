@@ -6,6 +6,7 @@ import os
 import re
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,32 @@ APART = 30.0  # seconds between two checkpoints unless the caller says how many 
 SHARE = 20.0  # and at least so many times as long as writing one takes
 SHARED = {"loss": "loss", "engine": "engine", "across": "_across"}  # what a state has of a problem, and where it is
 SAID = {"phase": "checkpoint"}  # how the command line knows what to show
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a fit writes checkpoints, and whether it resumes from one.
+
+    Parameters
+    ----------
+    folder : str or path
+        Created if it does not exist.
+    every : int, optional
+        Iterations between two checkpoints. By default one is written about every 30 s.
+    resume : bool, default=False
+        If True, resume from the last checkpoint in the folder, if there is one; the result has the same bits as that
+        of an uninterrupted fit. If False, a folder with checkpoints is an error.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rw.MatrixCompletion(checkpoint=rw.Checkpoint("checkpoints", every=5, resume=True)).checkpoint.every
+    5
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | None = None
+    resume: bool = False
 
 
 class Checkpoints:
@@ -235,8 +262,10 @@ class Checkpoints:
         return sorted(found, key=_step, reverse=True)
 
 
-def opened(folder: Any, every: int | None, resume: bool) -> Checkpoints | None:
+def opened(folder: Any, every: int | None = None, resume: bool = False) -> Checkpoints | None:
     """The checkpoints of a fit, if it is to have any."""
+    if isinstance(folder, Checkpoint):
+        return Checkpoints(folder.folder, folder.every, folder.resume)
     if folder is not None:
         return Checkpoints(folder, every, resume)
     if every is not None or resume is not False:
@@ -244,7 +273,7 @@ def opened(folder: Any, every: int | None, resume: bool) -> Checkpoints | None:
     return None
 
 
-def check_folder(folder: Any, every: int | None, resume: bool) -> None:
+def check_folder(folder: Any, every: int | None = None, resume: bool = False) -> None:
     """Raise what `opened` would raise, before any work."""
     checkpoints = opened(folder, every, resume)
     if checkpoints is not None:

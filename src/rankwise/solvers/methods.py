@@ -15,7 +15,7 @@ from .validation import need_smooth
 from .wiberg import Wiberg
 
 METHODS: dict[str, tuple[Any, str]] = {
-    "rankwise": (BayesSweeps(), "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"),
+    "bayes": (BayesSweeps(), "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"),
     "factors": (FactorSweeps(), "factors and offsets, any loss, sweeps with a given ridge from a greedy start"),
     "r1mp": (GreedyPursuit("coefficients"), "rank-one matrix pursuit, square loss, all coefficients refitted"),
     "r1mp-economic": (GreedyPursuit("economic"), "rank-one matrix pursuit, square loss, two numbers refitted"),
