@@ -459,7 +459,7 @@ def test_predictions_are_on_the_response_scale_unless_the_link_scale_is_asked_fo
     fitted = MatrixCompletion("logistic", rank=2, method="eglrl").fit(data)
     linked = fitted.predict_entries(ROWS, COLS, scale="link")
     np.testing.assert_allclose(linked, fitted.model_.to_dense()[ROWS, COLS], rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), 1 / (1 + np.exp(-linked)), rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), 1 / (1 + np.exp(-linked)), rtol=1e-9)
     for scale in ("link", "response"):
         signs = fitted.predict_entries(ROWS, COLS, scale=scale, decode="class")
         assert np.array_equal(signs, np.where(linked > 0, 1.0, -1.0))
@@ -479,14 +479,11 @@ def test_load_returns_the_saved_estimator_which_can_be_refitted(observations, tm
     fitted = clone(estimator).fit(observations)
     fitted.save(tmp_path / "m.rankwise")
     loaded = load(tmp_path / "m.rankwise")
-    assert type(loaded) is type(estimator) and repr(loaded) == repr(clone(estimator).set_params(**plain(estimator)))
+    params = estimator.get_params() | {"dtype": np.dtype(estimator.dtype).name}
+    assert type(loaded) is type(estimator) and str(loaded.get_params()) == str(params)
     assert (loaded.n_features_in_, loaded.n_iter_) == (fitted.n_features_in_, fitted.n_iter_)
     assert np.array_equal(loaded.predict_entries(ROWS, COLS), fitted.predict_entries(ROWS, COLS))
     assert same(loaded.fit(observations), fitted)
-
-
-def plain(estimator):
-    return {"dtype": np.dtype(estimator.dtype).name}
 
 
 def test_load_returns_a_model_where_a_model_was_saved(observations, tmp_path):
@@ -503,7 +500,7 @@ def test_a_solver_of_the_user_s_own_is_named_when_the_loaded_estimator_is_refitt
     MatrixCompletion("square", 2, method=OwnPursuit()).fit(observations).save(tmp_path / "m.rankwise")
     loaded = load(tmp_path / "m.rankwise")
     assert loaded.predict_entries([0], [0]).shape == (1,)
-    with pytest.raises(SettingError, match="Unknown method 'OwnPursuit"):
+    with pytest.raises(SettingError, match="OwnPursuit"):
         loaded.fit(observations)
 
 

@@ -271,7 +271,7 @@ REFUSED = [
     ({"method": FactorSweeps(), "offsets": "rows"}, "`offsets` must be 'auto' if `method` is a solver that has"),
     ({"method": FactorSweeps(), "ridge": 1.0}, "`ridge` must be None or 'auto' if `method` is a solver that has"),
     ({"method": "altmin"}, "`rank` must be an integer with method='altmin'"),
-    ({"method": "no-such"}, "Unknown method 'no-such'"),
+    ({"method": "no-such"}, "no-such"),
     ({"method": "eglrl", "ridge": "auto"}, "`ridge` must be a number of at least zero"),
     ({"method": "eglrl", "ridge": -1.0}, "`ridge` must be a number of at least zero"),
     ({"method": "eglrl", "ridge": np.inf}, "`ridge` must be a number of at least zero"),

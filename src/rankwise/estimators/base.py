@@ -1,7 +1,8 @@
 """Common base of the estimators: parameter validation, seeds, and their form in files."""
 
+import inspect
 import os
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,8 +16,9 @@ from ..losses import Loss
 from ..model import LowRankModel
 from ..model import load as load_model
 
-PARTS = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
-PARTS = {name: part for name, part in PARTS.items() if isinstance(part, type) and is_dataclass(part)}
+PUBLIC = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
+PARTS = {name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit}
+ATTRIBUTES = {"step": "step_rule"}  # of NonsmoothPursuit, whose method `step` leaves the parameter another name
 RUNTIME_PARAMS = ("verbose", "checkpoint")  # do not affect the fitted model
 
 
@@ -115,7 +117,8 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, np.dtype) or value in (np.float32, np.float64):
         return np.dtype(value).name
     if PARTS.get(type(value).__name__) is type(value):
-        parts = {field.name: to_plain(getattr(value, field.name)) for field in fields(value) if field.init}
+        names = inspect.signature(type(value)).parameters
+        parts = {name: to_plain(getattr(value, ATTRIBUTES.get(name, name))) for name in names}
         return {"class": type(value).__name__, "fields": parts}
     return repr(value)
 

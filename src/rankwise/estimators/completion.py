@@ -16,7 +16,7 @@ from .._errors import SettingError
 from ..losses import Loss
 from ..observations import Observations, is_frame
 from ..solvers import Checkpoint, Record, Solver
-from .entries import as_targets, entries_of, entries_of_pairs
+from .entries import as_targets, entries_of, entries_of_pairs, is_table_of_two
 from .fitting import CompletionEstimator
 
 
@@ -210,7 +210,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
             Called with each iteration's `Record`; stops the fit if it returns true.
         """
         names = {"row": row, "col": col, "value": value, "weight": weight}
-        if y is not None and _has_two_columns(X) and row is col is value is None:
+        if y is not None and is_table_of_two(X) and row is col is value is None:
             self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
             return self
         if sample_weight is not None:
@@ -278,15 +278,6 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     @property
     def _n_features_out(self) -> int:
         return self._fitted().rank
-
-
-def _has_two_columns(X: Any) -> bool:
-    """Whether X is a data frame, an array or a list of two columns."""
-    if is_frame(X):
-        return len(X.collect_schema() if type(X).__name__ == "LazyFrame" else X.columns) == 2
-    if isinstance(X, list | tuple):
-        return len(X) > 0 and all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in X)
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2
 
 
 def _aligned(held_out: Any, entries: Any, names: dict[str, Any]) -> Observations | None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
-from ..observations import Observations, as_pairs
+from ..observations import Observations, as_pairs, is_frame
 from ..storage import is_shard_folder
 
 DASK_PACKAGES = ("dask", "dask_expr")
@@ -76,6 +76,20 @@ def entries_of_pairs(X: Any, targets: NDArray[Any], sample_weight: ArrayLike | N
     return with_targets(observations, observations.targets, observations.weights)
 
 
+def is_table_of_two(X: Any) -> bool:
+    """Return whether X is a data frame, an array or a list of two columns."""
+    if is_frame(X):
+        return len(X.collect_schema() if is_lazy(X) else X.columns) == 2
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in X)
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a polars LazyFrame, whose columns scikit-learn cannot count."""
+    return is_frame(X) and type(X).__name__ == "LazyFrame"
+
+
 def with_targets(observations: Observations, targets: NDArray[Any], weights: Any) -> Observations:
     """Return the same pattern and labels with other targets and weights; no weights if all are one."""
     weights = None if np.all(weights == 1) else weights
@@ -85,9 +99,9 @@ def with_targets(observations: Observations, targets: NDArray[Any], weights: Any
 
 def as_targets(y: Any) -> NDArray[np.float64]:
     """Return `y` as a vector of real numbers; raise `DataError` otherwise."""
-    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
-    if values.dtype.kind == "c":
+    if np.asarray(y).dtype.kind == "c":
         raise DataError("Complex data not supported: `y` must be real numbers.")
+    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):

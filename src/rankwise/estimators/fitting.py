@@ -19,6 +19,7 @@ from ..solvers import Checkpoint, History, Record, Result, Solver, Status, get, 
 from ..solvers.checkpoint import check_folder
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
+from .entries import is_lazy
 from .planning import FitRequest, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, watched
@@ -169,7 +170,7 @@ class CompletionEstimator(PredictionMethods):
     def _predict_pairs(self, X: Any, scale: str) -> NDArray[np.float64]:
         """Predict pairs of labels, shape (n_pairs,); new rows and columns get the offsets that are known."""
         model = self._fitted()
-        is_table = is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2)
+        is_table = (is_frame(X) and not is_lazy(X)) or (isinstance(X, np.ndarray) and X.ndim == 2)
         if self.n_features_in_ == 2 and is_table:
             validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
         rows, cols = as_pairs(X)
