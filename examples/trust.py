@@ -17,20 +17,20 @@ else:
     signs = rw.datasets.signed_network(300, 300, rank=3, density=0.15, flip=0.1).observations
 print(f"{signs.n_observed:,} signs, {np.mean(signs.targets > 0):.0%} of them trust")
 
-# 2. Hold a tenth out, and learn from the rest; "logistic" makes predictions log-odds.
+# 2. Hold a tenth out, and learn from the rest; "logistic" makes predictions probabilities of +1.
 train, test = rw.selection.split_entries(signs, 0.1)
 model = rw.MatrixCompletion("logistic").fit(train)
 
 # 3. Predict the signs that were held out.
 pairs = (test.rows, test.cols) if test.row_labels is None else (test.row_labels[test.rows], test.col_labels[test.cols])
-log_odds = model.predict_entries(*pairs)
+log_odds = model.predict_entries(*pairs, scale="link")
 accuracy, auc = rw.selection.sign_accuracy(test.targets, log_odds), rw.selection.auc(test.targets, log_odds)
 print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 
 # 4. Probabilities, twice: of the best guess alone, and averaged over how unsure the guess is.
 trusted = test.targets > 0
 probabilities = {
-    "best guess": model.predict_entries(*pairs, scale="response"),
+    "best guess": model.predict_entries(*pairs),
     "averaged over what is not known": model.predict_entries(*pairs, decode="probability"),
 }
 

@@ -16,8 +16,10 @@ from ..losses import Loss
 from ..model import LowRankModel
 from ..model import load as load_model
 
-PUBLIC = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
-PARTS = {name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit}
+PUBLIC: dict[str, Any] = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
+PARTS: dict[str, Any] = {
+    name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit
+}
 ATTRIBUTES = {"step": "step_rule"}  # of NonsmoothPursuit, whose method `step` leaves the parameter another name
 RUNTIME_PARAMS = ("verbose", "checkpoint")  # do not affect the fitted model
 
