@@ -16,8 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 import rankwise as rw
-from rankwise.estimators.base import loss_for
-from rankwise.estimators.completion import most_factors
+from rankwise.estimators.planning import most_factors, resolve_loss
 from rankwise.solvers import BayesSweeps, sweeps
 
 from .common import SHARES, Row, Split, default_problem
@@ -53,7 +52,7 @@ def errors(split: Split, name: str = "", value: Any = None) -> np.ndarray:
     settings = {name: value} if name in ("start_precision", "pattern_ridge", "pattern_prior") else {}
     loss: Any = "auto"
     if name == "loss":
-        spread = loss_for("auto", split.train).delta / USUAL["loss"]
+        spread = resolve_loss("auto", split.train, "bayes").delta / USUAL["loss"]
         loss = value if isinstance(value, str) else rw.losses.Huber(value * spread)
     with patch.object(sweeps, name, value) if name in MODULE else nullcontext():
         found = rw.solve(

@@ -21,7 +21,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.engines import Shard
-from rankwise.estimators.completion import CAP
+from rankwise.estimators.planning import MAX_FACTORS
 from rankwise.objectives.sides import RowSettings
 from rankwise.observations import Observations
 from rankwise.solvers import BayesSweeps
@@ -77,11 +77,11 @@ def factors(problem: rw.Problem) -> Iterator[Verb]:
 def row_solves(problem: rw.Problem) -> tuple[Verb, float]:
     """A half sweep of the default, and its floating-point operations."""
     solver, n = BayesSweeps(), problem.observations.n_observed
-    state = solver.init(problem, CAP)
-    solver._grow(problem, np.random.default_rng(0), state, CAP)
-    d, settings = CAP + 1, RowSettings(state.constant, state.scale, True)
+    state = solver.init(problem, MAX_FACTORS)
+    solver._grow(problem, np.random.default_rng(0), state, MAX_FACTORS)
+    d, settings = MAX_FACTORS + 1, RowSettings(state.constant, state.scale, True)
     flops = n * d * (d + 1) + problem.shape[0] * d**3 / 3
-    name = f"solve_rows, {problem.loss.name}, rank {CAP} + offset"
+    name = f"solve_rows, {problem.loss.name}, rank {MAX_FACTORS} + offset"
     return (name, lambda: state.rows.improve(state.cols, settings), 8.0 * n), flops
 
 

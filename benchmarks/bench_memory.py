@@ -21,7 +21,7 @@ def extra(loss: str, kind: str, size: int) -> Row:
         data = signs_of(data) if loss == "logistic" else data
         return data.to_sparse() if kind == "scipy csr" else data
 
-    estimator = rw.MatrixCompletion(loss, rank=RANK, refine="economic", n_jobs=THREADS)
+    estimator = rw.MatrixCompletion(loss, rank=RANK, method="eglrl", n_jobs=THREADS)
     estimator.fit(given(scattered(10_000, (500, 400))))
     data = given(scattered(size, (size // 100, 20_000)))
     with Meter() as meter:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.estimators.completion import CAP
+from rankwise.estimators.planning import MAX_FACTORS
 from rankwise.observations import Observations
 from rankwise.solvers import BayesSweeps
 
@@ -88,7 +88,7 @@ def threads(name: str, split: Split, n_sweeps: int | None, repeats: int) -> Iter
 def run(wanted: tuple[int, ...] = SIZES, largest: int = LARGEST) -> Iterator[Row]:
     """Sizes, ranks, threads; the largest size last."""
     for n_jobs in (1, 2):
-        yield from sizes("sweep", BayesSweeps(), CAP, 4, n_jobs, wanted)
+        yield from sizes("sweep", BayesSweeps(), MAX_FACTORS, 4, n_jobs, wanted)
     yield from ranks(wanted[-2], 2)
     try:
         yield from threads("movielens-1m", Split.load("movielens-1m"), None, 3)

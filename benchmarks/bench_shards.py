@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 import rankwise as rw
-from rankwise.estimators.completion import CAP
+from rankwise.estimators.planning import MAX_FACTORS
 from rankwise.observations import shards
 from rankwise.solvers import BayesSweeps
 
@@ -21,7 +21,7 @@ from .common import signed_split as split_signs
 COUNTS = (2, 4, 8, 16, 32, 64)
 
 
-def run(size: int = 10_000_000, rank: int = CAP) -> Iterator[Row]:
+def run(size: int = 10_000_000, rank: int = MAX_FACTORS) -> Iterator[Row]:
     """A small set and a large one, with few shards and many."""
     movies, slashdot = rw.datasets.load("movielens-1m"), split_signs("slashdot")[0]
     sets = {"movielens-1m": (movies, "square"), "slashdot": (slashdot, "logistic")}

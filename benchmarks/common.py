@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.estimators.base import loss_for
-from rankwise.estimators.completion import FADED, most_factors
+from rankwise.estimators.planning import PRUNE_BELOW, most_factors, resolve_loss
 from rankwise.observations import Observations
 from rankwise.selection import auc, mean_absolute_error, root_mean_squared_error, sign_accuracy, split_entries
 from rankwise.solvers import BayesSweeps, Result
@@ -93,7 +92,7 @@ class Split:
     @property
     def signs(self) -> bool:
         """Whether the targets are -1 and +1."""
-        return loss_for("auto", self.train) == "logistic"
+        return self.train.target_facts().signs
 
     def scores(self, predicted: np.ndarray) -> dict[str, float]:
         """Accuracy and AUC of signs; RMSE and MAE of others, clipped to the training range; rounded MAE."""
@@ -114,14 +113,14 @@ class Split:
 
 def default_problem(split: Split, loss: Any = "auto", n_jobs: int = THREADS) -> rw.Problem:
     """What the default minimises."""
-    return rw.Problem(split.train, loss_for(loss, split.train), n_jobs=n_jobs)
+    return rw.Problem(split.train, resolve_loss(loss, split.train, "bayes"), n_jobs=n_jobs)
 
 
 def sweep(split: Split, solver: Any = None, problem: Any = None, *, rank: int | None = None, **options: Any) -> Result:
     """The default's sweeps, with the cost on held-out entries after each; other settings where given."""
     problem = problem or default_problem(split)
     score = {"held_out": split.held_out, "score": lambda targets, predicted: split.cost(predicted)}
-    solver = solver or BayesSweeps(least_effect=FADED)
+    solver = solver or BayesSweeps(least_effect=PRUNE_BELOW)
     return rw.solve(problem, solver, rank=rank or most_factors(split.train), **score, **options)
 
 

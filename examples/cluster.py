@@ -14,7 +14,6 @@ import pandas as pd
 from dask.distributed import Client, LocalCluster
 
 import rankwise as rw
-import rankwise.dask
 
 NAMES = {"row": "user", "col": "film", "value": "stars"}
 
@@ -31,7 +30,7 @@ def ratings(n_users: int = 4000, n_films: int = 300, n: int = 250_000) -> pd.Dat
 def main() -> None:
     """Fit on threads, then on a cluster of processes, and compare."""
     frame = ratings()
-    settings = {"loss": "square", "refine": "economic", "rank": 5, "offsets": "both"}
+    settings = {"loss": "square", "method": "eglrl", "rank": 5, "offsets": "both"}
 
     # 1. On one machine, in memory.
     alone = rw.MatrixCompletion(**settings).fit(frame, **NAMES)
@@ -51,7 +50,7 @@ def main() -> None:
                 print("a worker is killed")
                 os.kill(pids[0], signal.SIGKILL)
 
-        spread = rankwise.dask.MatrixCompletion(client=client, **settings)
+        spread = rw.MatrixCompletion(**settings)  # reads the files on the workers of the current client
         spread.fit(folder, **NAMES, callback=accident)
     print(f"on a cluster: {spread.status_.reason}, value {spread.history_[-1].value:.6f}")
 

@@ -33,7 +33,7 @@ def low_rank(words: np.ndarray, topics: np.ndarray, known: np.ndarray, loss: rw.
     weights = [1.0] * N_WORDS + [WEIGHT] * N_TOPICS
     mixed, codes = rw.losses.Mixed.encode(losses, cols, values, scales=weights)
     seen = rw.Observations.from_coo(rows, cols, codes, (N_OLD + N_NEW, N_WORDS + N_TOPICS))
-    model = rw.solve(rw.Problem(seen, mixed), "rankwise", rank=15).model
+    model = rw.solve(rw.Problem(seen, mixed), "bayes", rank=15).model
     return model.to_dense()[:, N_WORDS:] > 0
 
 

@@ -33,7 +33,7 @@ for name, found in images.items():
     print(f"{name}: the ruined pixels are off by {np.abs(found - clean)[ruined].mean():.2f} of 16")
 
 # 5. Which pixels were ruined? Those that the model finds most unlikely.
-worst = estimators["l1 loss"].residuals(2000)
+worst = estimators["l1 loss"].residuals(n=2000)
 print(f"{ruined[worst.rows, worst.cols].mean():.1%} of the 2,000 largest residuals are ruined pixels")
 
 figure, axes = plt.subplots(6, 10, figsize=(9, 5.6), layout="constrained")

@@ -17,7 +17,7 @@ else:
     signs = rw.datasets.signed_network(300, 300, rank=3, density=0.15, flip=0.1).observations
 print(f"{signs.n_observed:,} signs, {np.mean(signs.targets > 0):.0%} of them trust")
 
-# 2. Hold a tenth out, and learn from the rest; "logistic" makes predictions log-odds.
+# 2. Hold a tenth out, and learn from the rest; "logistic" makes predictions probabilities of +1.
 train, test = rw.selection.split_entries(signs, 0.1)
 model = rw.MatrixCompletion("logistic").fit(train)
 
@@ -30,7 +30,7 @@ print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 # 4. Probabilities, twice: of the best guess alone, and averaged over how unsure the guess is.
 trusted = test.targets > 0
 probabilities = {
-    "best guess": model.predict_entries(*pairs, scale="response"),
+    "best guess": model.predict_entries(*pairs),
     "averaged over what is not known": model.predict_entries(*pairs, decode="probability"),
 }
 

@@ -294,9 +294,9 @@ BREAKS = [
         "factor_sweeps_minimise",
     ),
     Break(
-        "estimators/completion.py",
-        "return max(start.learned.rank, min(most, start.learned.rank + MORE))",
-        "return min(most, start.learned.rank + MORE)",
+        "estimators/planning.py",
+        "bound = max(known, min(bound, known + MAX_ADDED))",
+        "bound = min(bound, known + MAX_ADDED)",
         "test_paths.py",
         "going_on",
     ),

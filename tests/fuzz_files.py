@@ -320,7 +320,7 @@ def _folders(room: Path) -> list[Path]:
 
 def _fits() -> list[tuple[Any, Any]]:
     seen = rw.Observations.from_coo([0, 1, 2, 2], [0, 1, 1, 0], [1.0, 2.0, -1.0, 0.5])
-    return [(rw.Problem(seen, "square"), rw.solvers.get(name)) for name in ("eglrl", "rankwise", "ais-impute")]
+    return [(rw.Problem(seen, "square"), rw.solvers.get(name)) for name in ("eglrl", "bayes", "ais-impute")]
 
 
 class Findings:

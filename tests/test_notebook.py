@@ -12,7 +12,6 @@ from sklearn import config_context
 from rankwise import (
     MatrixCompletion,
     Observations,
-    PairRegressor,
     RobustFactorization,
     SettingError,
     SignedLinkPredictor,
@@ -57,7 +56,7 @@ def cells(text):
     "estimator",
     [
         MatrixCompletion("square", rank=2, max_iter=3),
-        MatrixCompletion(rank=2, refine="economic"),
+        MatrixCompletion(rank=2, method="eglrl"),
         RobustFactorization(rank=3),
     ],
 )
@@ -112,7 +111,7 @@ def notebook(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("settings", "total"), [({"rank": 2, "max_iter": 3}, 3), ({"rank": 2}, 10), ({"rank": 4, "refine": "economic"}, 4)]
+    ("settings", "total"), [({"rank": 2, "max_iter": 3}, 3), ({"rank": 2}, 10), ({"rank": 4, "method": "eglrl"}, 4)]
 )
 def test_a_bar_moves_to_its_end_in_a_notebook(observations, notebook, capsys, settings, total):
     page, updates = notebook
@@ -147,7 +146,7 @@ def test_a_fitted_estimator_shows_a_summary_with_labels_as_text(observations):
 
 
 def test_an_estimator_that_is_not_fitted_keeps_scikit_learn_s_diagram():
-    for estimator in (MatrixCompletion(), RobustFactorization(), PairRegressor(), SignedLinkPredictor()):
+    for estimator in (MatrixCompletion(), RobustFactorization(), SignedLinkPredictor()):
         assert "sk-top-container" in estimator._repr_html_()
     with config_context(display="text"):
         assert "text/html" not in MatrixCompletion()._repr_mimebundle_()

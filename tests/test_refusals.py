@@ -38,7 +38,7 @@ WRONG = {
     "lipschitz": lambda: rw.loss(lambda x, o: abs(x - o), smooth=True, lipschitz="a"),
     "smooth": lambda: rw.loss(lambda x, o: abs(x - o), smooth="no"),
     "keep_ratio": lambda: NonsmoothPursuit(keep_ratio="a"),
-    "shrinkage": lambda: rw.RobustFactorization(shrinkage="a").fit(FOUR),
+    "shrinkage": lambda: NonsmoothPursuit(shrinkage="a"),
     "ridge": lambda: rw.MatrixCompletion(ridge=-1).fit(FOUR),
     "no iteration": lambda: Economic(0),
     "half an iteration": lambda: Coefficients(0.5),

@@ -172,7 +172,8 @@ def test_which_entries_a_row_has_does_not_depend_on_how_often():
 def test_the_default_estimator_counts_repeated_entries():
     loss = Huber(1.345 * float(np.std(pair(Square(), 6)[1].targets)))
     found, wanted = (
-        MatrixCompletion(rank=2, pattern_prior=False, dtype="float64").fit(each) for each in pair(Square(), 6)
+        MatrixCompletion(rank=2, method=BayesSweeps(pattern_prior=False), dtype="float64").fit(each)
+        for each in pair(Square(), 6)
     )
     assert found.model_.loss.delta == pytest.approx(loss.delta) == wanted.model_.loss.delta
     np.testing.assert_allclose(found.model_.to_dense(), wanted.model_.to_dense(), rtol=1e-5, atol=1e-6)

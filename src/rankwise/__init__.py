@@ -1,11 +1,11 @@
-"""Learn a low-rank matrix from a few observed entries, under any convex loss, one rank at a time."""
+"""Learn a low-rank matrix from some of its entries, under any loss, with posterior variances."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__ as __version__
 
-# Names load on first use, so that `import rankwise` and the command's help do not wait for Numba.
+# Names are imported on first use, so that `import rankwise` and `rankwise --help` do not import Numba.
 _HOMES = {
     "Checkpoint": "solvers",
     "CheckpointError": "_errors",
@@ -20,7 +20,6 @@ _HOMES = {
     "MatrixCompletion": "estimators",
     "MultitaskRegression": "objectives",
     "Observations": "observations",
-    "PairRegressor": "estimators",
     "Problem": "objectives",
     "RankwiseError": "_errors",
     "Ridged": "objectives",
@@ -30,7 +29,7 @@ _HOMES = {
     "ShardFolder": "engines",
     "SignedLinkPredictor": "estimators",
     "fold_in": "solvers",
-    "load": "model",
+    "load": "estimators",
     "loss": "losses",
     "solve": "solvers",
     "write_shards": "storage",
@@ -52,9 +51,9 @@ if TYPE_CHECKING:
         ShardFileError,
     )
     from .engines import ShardFolder
-    from .estimators import LowRankImputer, MatrixCompletion, PairRegressor, RobustFactorization, SignedLinkPredictor
+    from .estimators import LowRankImputer, MatrixCompletion, RobustFactorization, SignedLinkPredictor, load
     from .losses import loss
-    from .model import LowRankModel, load
+    from .model import LowRankModel
     from .objectives import MultitaskRegression, Problem, Ridged
     from .observations import Observations
     from .solvers import Checkpoint, fold_in, solve
@@ -62,15 +61,15 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use."""
+    """Import a public name on first use."""
     if name in _HOMES:
-        found = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _MODULES:
-        found = importlib.import_module(f".{name}", __name__)
+        value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'rankwise' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
@@ -92,7 +91,6 @@ __all__ = [
     "MultitaskRegression",
     "NotFittedError",
     "Observations",
-    "PairRegressor",
     "Problem",
     "RankwiseError",
     "Ridged",

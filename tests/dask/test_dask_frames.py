@@ -9,7 +9,6 @@ import pytest
 from clusters import tiny_shards
 from distributed import Client, LocalCluster
 
-import rankwise.dask
 from rankwise import DataError, MatrixCompletion, Observations, SettingError, ShardFileError, write_shards
 from rankwise.dask import ClusterEntries, read_frame, read_parquet, read_shards
 from rankwise.losses import Logistic, Square
@@ -195,13 +194,17 @@ def test_shard_files_are_mapped_by_the_workers(client, monkeypatch, tmp_path):
     for load, piece in zip(entries.loads, wanted.pieces(), strict=True):
         for one, other in zip(load.result()[2:5], piece[2:5], strict=True):
             assert np.array_equal(one, other)
-    estimators = [rankwise.dask.MatrixCompletion(client=client), MatrixCompletion()]
-    for estimator in estimators:
-        estimator.set_params(loss="square", refine="economic", rank=2)
-    estimators[0].fit(folder), estimators[1].fit(frame, **NAMES)
-    assert estimators[0].U_.tobytes() == estimators[1].U_.tobytes()
-    with pytest.raises(SettingError, match="shards have none"):
-        estimators[0].fit(folder, row="user")
+    files = sorted(map(str, folder.glob("*.bin")))
+    unnamed = read_shards(files[::-1], client=client)
+    assert (unnamed.shape, unnamed.n_observed, unnamed.row_labels) == (wanted.shape, wanted.n_observed, None)
+    assert np.array_equal(unnamed.cuts(), wanted.cuts())
+    with pytest.raises(DataError, match="not all those of one matrix"):
+        read_shards(files[1:], client=client)
+    fits = [MatrixCompletion("square", method="eglrl", rank=2).fit(X) for X in (entries, folder)]
+    fits.append(MatrixCompletion("square", method="eglrl", rank=2).fit(frame, **NAMES))
+    assert fits[0].U_.tobytes() == fits[1].U_.tobytes() == fits[2].U_.tobytes()
+    with pytest.raises(SettingError, match="`row` must be None for a folder of shards"):
+        MatrixCompletion().fit(folder, row="user")
 
 
 def test_a_damaged_shard_file_is_refused(client, monkeypatch, tmp_path):

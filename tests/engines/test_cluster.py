@@ -12,11 +12,9 @@ import pandas as pd
 import pytest
 from clusters import digest, on_cluster, solved, some_entries, tiny_shards, workers
 from distributed.security import Security
-from sklearn.base import clone
 
 import rankwise
-import rankwise.dask
-from rankwise import DataError, LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
+from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
 from rankwise.engines.cluster.lines import Line
@@ -126,8 +124,8 @@ def ratings(seed=0, signs=False):
 
 
 SETTINGS = {
-    "economic": {"refine": "economic", "rank": 3, "loss": "square"},
-    "with offsets": {"refine": "economic", "rank": 2, "loss": "square", "offsets": "both", "ridge": 0.5},
+    "economic": {"method": "eglrl", "rank": 3, "loss": "square"},
+    "with offsets": {"method": "eglrl", "rank": 2, "loss": "square", "offsets": "both", "ridge": 0.5},
     "the default": {"rank": 3, "max_iter": 3},
     "eglrl": {"method": "eglrl", "rank": 2, "loss": "logistic"},
     "robust": {"method": "glrl-nonsmooth", "rank": 2, "loss": "l1"},
@@ -139,7 +137,7 @@ def test_the_estimator_finds_the_same_model(client, settings):
     frame = ratings(signs=settings.get("loss") == "logistic")
     wanted = MatrixCompletion(**settings).fit(frame, **NAMES)
     given = dd.from_pandas(frame.sample(frac=1.0, random_state=3), npartitions=4, sort=False)
-    found = rankwise.dask.MatrixCompletion(client=client, **settings).fit(given, **NAMES)
+    found = MatrixCompletion(**settings).fit(given, **NAMES)
     for part in ("path", "U", "V"):
         assert getattr(found.model_, part).tobytes() == getattr(wanted.model_, part).tobytes()
     assert found.model_.targets.low == wanted.model_.targets.low
@@ -155,23 +153,21 @@ def test_the_estimator_finds_the_same_model(client, settings):
 def test_a_fitted_estimator_is_like_any_other(client, tmp_path):
     frame = ratings()
     frame.to_parquet(tmp_path / "ratings.parquet")
-    estimator = rankwise.dask.MatrixCompletion(client=client, loss="square", refine="economic", rank=2)
+    estimator = MatrixCompletion(loss="square", method="eglrl", rank=2)
     estimator.fit(tmp_path / "ratings.parquet", **NAMES, held_out=frame[:50])
     assert estimator.history_[0].score is not None
     estimator.save(tmp_path / "model.rankwise")
     loaded = rankwise.load(tmp_path / "model.rankwise")
-    assert "client" not in loaded.facts["settings"] and "tcp" not in str(loaded.facts)
+    assert loaded.get_params() == estimator.get_params() and "tcp" not in str(loaded.model_.facts)
     again = pickle.loads(pickle.dumps(estimator))
-    assert again.client is None and np.array_equal(again.U_, estimator.U_)
-    twin = clone(estimator)
-    assert twin.client is client and twin.get_params() == estimator.get_params() and not hasattr(twin, "model_")
-    assert estimator.residuals(3, X=rankwise.Observations.from_frame(frame, **NAMES)).losses.size == 3
+    assert np.array_equal(again.U_, estimator.U_) and np.array_equal(loaded.U_, estimator.U_)
+    assert estimator.residuals(n=3, X=rankwise.Observations.from_frame(frame, **NAMES)).losses.size == 3
 
 
 REFUSED = {
     "calibration": {"calibration": 0.1},
-    'rank="auto"': {"refine": "economic", "loss": "square"},
-    'ridge="auto"': {"refine": "factors", "rank": 2},
+    'rank="auto"': {"method": "eglrl", "loss": "square"},
+    'ridge="auto"': {"method": "factors", "rank": 2},
     "ADMM": {"method": "admm", "loss": "l1", "rank": 2},
     "Wiberg": {"method": "wiberg", "loss": "l1", "rank": 2},
 }
@@ -181,12 +177,12 @@ REFUSED = {
 def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
     entries = on_cluster(client, some_entries())
     with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
-        rankwise.dask.MatrixCompletion(client=client, **settings).fit(entries)
+        MatrixCompletion(**settings).fit(entries)
 
 
 def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
     observations = some_entries()
-    estimator = rankwise.dask.MatrixCompletion(client=client, rank=2, max_iter=2).fit(on_cluster(client, observations))
+    estimator = MatrixCompletion(rank=2, max_iter=2).fit(on_cluster(client, observations))
     with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
         estimator.residuals()
     fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
@@ -202,12 +198,6 @@ def slice_of(seen, fresh):
     return ~np.isin(keys[1], keys[0])
 
 
-@pytest.mark.parametrize("data", [np.eye(3), [1, 2], ratings(), None, []], ids=lambda data: type(data).__name__)
-def test_what_is_in_memory_is_sent_to_the_other_estimator(client, data):
-    with pytest.raises(DataError, match=r"use rankwise\.MatrixCompletion for what is in memory"):
-        rankwise.dask.MatrixCompletion(client=client).fit(data, **NAMES)
-
-
 def test_a_client_is_needed():
     with pytest.raises(SettingError, match="has no Dask client"):
         client_of(None)
@@ -219,11 +209,6 @@ def test_a_closed_client_is_refused(client, monkeypatch):
     monkeypatch.setattr(client, "status", "closed")
     with pytest.raises(SettingError, match="`client` is closed"):
         client_of(client)
-
-
-def test_a_typo_is_refused(client):
-    with pytest.raises(TypeError, match="ranks"):
-        rankwise.dask.MatrixCompletion(client=client, ranks=3)
 
 
 def test_an_error_of_an_operation_is_raised_by_the_client(client):

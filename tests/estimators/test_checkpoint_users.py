@@ -14,7 +14,7 @@ from helpers import examples_of, make_observations, write_ratings
 from sklearn.base import clone
 
 import rankwise
-from rankwise import CheckpointError, MatrixCompletion, PairRegressor, RobustFactorization, SettingError, solve
+from rankwise import Checkpoint, CheckpointError, MatrixCompletion, RobustFactorization, SettingError, solve
 from rankwise.cli import main
 from rankwise.datasets import ratings
 from rankwise.losses import Logistic, Square
@@ -39,8 +39,8 @@ def same(one, two):
 
 ESTIMATORS = {
     "default": MatrixCompletion(rank=4),
-    "pursuit of a rank that is chosen": MatrixCompletion("square", refine="economic", offsets="both"),
-    "ridge that is chosen": MatrixCompletion("square", rank=3, refine="factors"),
+    "pursuit of a rank that is chosen": MatrixCompletion("square", method="eglrl", offsets="both"),
+    "ridge that is chosen": MatrixCompletion("square", rank=3, method="factors"),
     "robust": RobustFactorization("l1", rank=4),
 }
 
@@ -48,7 +48,7 @@ ESTIMATORS = {
 @pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS)
 def test_an_estimator_goes_on_to_the_same_bits(estimator, tmp_path):
     whole = clone(estimator).fit(RATINGS)
-    kept = clone(estimator).set_params(checkpoint=tmp_path, checkpoint_every=1, resume=True)
+    kept = clone(estimator).set_params(checkpoint=Checkpoint(tmp_path, every=1, resume=True))
     with pytest.raises(Killed):
         kept.fit(RATINGS, callback=killed_after(2))
     steps = []
@@ -57,37 +57,37 @@ def test_an_estimator_goes_on_to_the_same_bits(estimator, tmp_path):
     assert resumed.n_iter_ == whole.n_iter_ and resumed.status_ == whole.status_
 
 
-@pytest.mark.parametrize("kind", [PairRegressor, rankwise.SignedLinkPredictor])
+@pytest.mark.parametrize("kind", [MatrixCompletion, rankwise.SignedLinkPredictor])
 def test_estimators_of_pairs_go_on(kind, tmp_path):
     X = np.column_stack((RATINGS.rows, RATINGS.cols))
     y = np.where(RATINGS.targets > RATINGS.targets.mean(), 1, -1)
     whole = kind(rank=3).fit(X, y)
     kind(rank=3, max_iter=4, checkpoint=tmp_path).fit(X, y)
-    resumed = kind(rank=3, checkpoint=tmp_path, resume=True).fit(X, y)
+    resumed = kind(rank=3, checkpoint=Checkpoint(tmp_path, resume=True)).fit(X, y)
     assert same(resumed.model_, whole.model_) and resumed.n_iter_ == whole.n_iter_ > 4
 
 
 def test_a_folder_is_looked_at_before_anything_is_chosen(tmp_path, monkeypatch):
     MatrixCompletion(rank=2, checkpoint=tmp_path).fit(RATINGS)
-    monkeypatch.setattr("rankwise.estimators.completion.choose_ridge", None)
-    monkeypatch.setattr("rankwise.estimators.base.solve", None)
+    monkeypatch.setattr("rankwise.estimators.planning.choose_ridge", None)
+    monkeypatch.setattr("rankwise.estimators.fitting.solve", None)
     with pytest.raises(CheckpointError, match="holds checkpoints of an earlier fit"):
-        MatrixCompletion(refine="factors", checkpoint=tmp_path).fit(RATINGS)
-    with pytest.raises(SettingError, match="`checkpoint` must name the folder"):
-        MatrixCompletion(refine="factors", resume=True).fit(RATINGS)
+        MatrixCompletion(method="factors", checkpoint=tmp_path).fit(RATINGS)
+    with pytest.raises(SettingError, match="3"):
+        MatrixCompletion(method="factors", checkpoint=Checkpoint(3)).fit(RATINGS)
 
 
 def test_further_fits_of_a_calibration_leave_the_checkpoints_alone(tmp_path):
     settings = {"loss": "square", "rank": 2, "max_iter": 3, "calibration": 0.2}
     plain = MatrixCompletion(**settings).fit(RATINGS)
     for resume in (False, True):
-        kept = MatrixCompletion(**settings, checkpoint=tmp_path, resume=resume).fit(RATINGS)
+        kept = MatrixCompletion(**settings, checkpoint=Checkpoint(tmp_path, resume=resume)).fit(RATINGS)
         assert same(kept.model_, plain.model_)
         np.testing.assert_array_equal(kept.predict_interval([0], [0]), plain.predict_interval([0], [0]))
 
 
 def test_a_model_does_not_say_where_its_checkpoints_were(tmp_path):
-    model = MatrixCompletion(rank=2, checkpoint=tmp_path / "secret-place", checkpoint_every=2).fit(RATINGS)
+    model = MatrixCompletion(rank=2, checkpoint=Checkpoint(tmp_path / "secret-place", every=2)).fit(RATINGS)
     model.save(tmp_path / "m")
     assert b"secret-place" not in (tmp_path / "m").read_bytes() and "rank" in model.model_.facts["settings"]
 

@@ -1,6 +1,7 @@
-"""`MatrixCompletion`: validate, build, solve, store, in the manner of scikit-learn."""
+"""`MatrixCompletion`: input formats, parameters, methods, fitted attributes, predictions, files."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +11,28 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise import MatrixCompletion, Observations, Problem, RankwiseError, SettingError, datasets, load, solve
+from rankwise import (
+    LowRankModel,
+    MatrixCompletion,
+    ModelFileError,
+    Observations,
+    Problem,
+    RankwiseError,
+    Ridged,
+    RobustFactorization,
+    SettingError,
+    datasets,
+    load,
+    solve,
+)
 from rankwise._errors import NotFittedError
 from rankwise.losses import Huber, Logistic, Square
-from rankwise.model import Offsets
-from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit
+from rankwise.model import Offsets, save
+from rankwise.solvers import BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, fit_offsets
 from rankwise.spectral import Lanczos
 
 ROWS, COLS = np.divmod(np.arange(12 * 9), 9)
-KINDS = {"bayes": {}, "factors": {"refine": "factors", "ridge": 1.0}, "pursuit": {"refine": "economic"}}
+KINDS = {"bayes": {}, "factors": {"method": "factors", "ridge": 1.0}, "pursuit": {"method": "eglrl"}}
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -82,12 +96,13 @@ def test_an_explicit_zero_is_observed():
 SOLVERS = [
     ({}, BayesSweeps()),
     ({"method": "bayes"}, BayesSweeps()),
-    ({"offsets": "rows", "block": 2, "pattern_prior": False}, BayesSweeps("rows", 2, pattern_prior=False)),
-    ({"refine": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
+    ({"offsets": "rows"}, BayesSweeps("rows")),
+    ({"method": BayesSweeps("rows", 2, pattern_prior=False)}, BayesSweeps("rows", 2, pattern_prior=False)),
     ({"method": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
-    ({"refine": "factors", "ridge": 0.5, "offsets": "none", "block": 1}, FactorSweeps("none", 1, ridge=0.5)),
-    ({"refine": "economic"}, "eglrl"),
-    ({"refine": "coefficients", "shrinkage": 0.5}, GreedyPursuit("coefficients", shrinkage=0.5)),
+    ({"method": "factors", "ridge": 0.5, "offsets": "none"}, FactorSweeps("none", ridge=0.5)),
+    ({"method": FactorSweeps("none", 1, ridge=0.5)}, FactorSweeps("none", 1, ridge=0.5)),
+    ({"method": "eglrl"}, "eglrl"),
+    ({"method": GreedyPursuit("coefficients", shrinkage=0.5)}, GreedyPursuit("coefficients", shrinkage=0.5)),
 ]
 
 
@@ -101,12 +116,13 @@ def test_a_fit_is_the_solver_s_result(observations, settings, solver):
     assert str(fitted.status_) == str(result.status)
 
 
-def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
+def test_the_default_is_bayes_with_pruning(observations):
     most = -(-(observations.n_observed // max(observations.shape)) // 8) * 8 - 1
     default, named = (MatrixCompletion(**settings).fit(observations) for settings in ({}, {"method": "bayes"}))
     loss = Huber(1.345 * observations.targets.std())
     spelled = solve(Problem(observations, loss), BayesSweeps("both", least_effect=0.1), rank=most)
-    assert same(default, named) and np.array_equal(default.model_.to_dense(), spelled.model.to_dense())
+    assert same(default, named) and same(default, MatrixCompletion(method=BayesSweeps()).fit(observations))
+    assert np.array_equal(default.model_.to_dense(), spelled.model.to_dense())
     assert isinstance(default.offsets_, Offsets) and default.model_.posterior is not None
 
 
@@ -117,7 +133,7 @@ def test_with_nothing_set_it_is_the_method_of_the_library_s_name(observations):
 )  # fmt: skip
 def test_auto_is_logistic_for_signs_and_square_for_others_in_a_pursuit(targets, loss):
     data = Observations.from_coo([0, 1, 1], [0, 0, 1], targets)
-    found, wanted = (MatrixCompletion(name, rank=1, refine="economic").fit(data) for name in ("auto", loss))
+    found, wanted = (MatrixCompletion(name, rank=1, method="eglrl").fit(data) for name in ("auto", loss))
     assert same(found, wanted) and found.model_.link == ("logit" if loss == "logistic" else "identity")
 
 
@@ -138,27 +154,27 @@ def test_offsets_are_of_the_asked_kind_and_part_of_every_prediction(observations
 
 def test_the_offsets_of_a_pursuit_are_those_fitted_first_and_stay(observations):
     """The rank-0 prediction is the offsets, and the pursuit is the one of a problem with these offsets."""
-    fitted = MatrixCompletion(rank=3, refine="economic", offsets="both").fit(observations)
+    fitted = MatrixCompletion(rank=3, method="eglrl", offsets="both").fit(observations)
     problem = Problem(observations, Square(), offsets=fitted.offsets_)
     assert np.array_equal(fitted.theta_, solve(problem, "eglrl", rank=3).model.theta)
     np.testing.assert_allclose(fitted.model_.to_dense(0), fitted.offsets_.to_dense())
 
 
-@pytest.mark.parametrize("refine", ["economic", "coefficients", "none"])
-def test_rank_auto_of_a_pursuit_is_the_smallest_within_a_standard_error(observations, refine):
-    fitted = MatrixCompletion(refine=refine, rank="auto").fit(observations)
+@pytest.mark.parametrize("method", ["eglrl", "glrl", "glrl-none"])
+def test_rank_auto_of_a_pursuit_is_the_smallest_within_a_standard_error(observations, method):
+    fitted = MatrixCompletion(method=method, rank="auto").fit(observations)
     scores, path = fitted.path_.scores, fitted.path_
     within = scores <= scores.min() + path.deviations[scores.argmin()]
     assert path.best == path.settings[within].min() == fitted.model_.longest
-    assert same(fitted, MatrixCompletion(refine=refine, rank=path.best).fit(observations))
+    assert same(fitted, MatrixCompletion(method=method, rank=path.best).fit(observations))
 
 
 def test_ridge_auto_of_the_factors_is_the_best_on_held_out_entries(observations):
-    fitted = MatrixCompletion(refine="factors", rank=2).fit(observations)
+    fitted = MatrixCompletion(method="factors", rank=2).fit(observations)
     assert fitted.path_.best == fitted.path_.settings[fitted.path_.scores.argmin()]
     assert np.all(np.diff(fitted.path_.settings) < 0) and len(fitted.path_.settings) > 1
-    assert same(fitted, MatrixCompletion(refine="factors", rank=2, ridge=fitted.path_.best).fit(observations))
-    assert same(fitted, MatrixCompletion(refine="factors", rank=2, ridge="auto").fit(observations))
+    assert same(fitted, MatrixCompletion(method="factors", rank=2, ridge=fitted.path_.best).fit(observations))
+    assert same(fitted, MatrixCompletion(method="factors", rank=2, ridge="auto").fit(observations))
 
 
 def test_standard_deviations_come_with_bayes_and_are_refused_without(observations):
@@ -239,28 +255,22 @@ def test_scikit_learn_can_tell_whether_it_is_fitted(observations):
     [
         {"offsets": "sideways"},
         {"offsets": None},
-        {"refine": "economic", "offsets": "sideways"},
+        {"method": "eglrl", "offsets": "sideways"},
         {"loss": "cubic"},
         {"loss": 3},
         {"rank": 0},
         {"rank": 2.0},
         {"rank": "many"},
-        {"refine": "economic", "rank": "many"},
-        {"refine": "everything"},
-        {"refine": "auto"},
-        {"refine": None},
-        {"ridge": 0.5},
-        *({"refine": refine, "ridge": ridge} for refine in ("factors", "none") for ridge in (-1.0, np.nan, "strong")),
-        {"pattern_prior": "yes"},
-        {"block": 0},
-        {"refine": "factors", "ridge": 1.0, "block": 1.5},
-        {"refine": "economic", "block": 2},
-        {"shrinkage": 0.5},
-        {"refine": "factors", "ridge": 1.0, "shrinkage": "much"},
-        *({"refine": "economic", "shrinkage": share} for share in (0.0, 1.5, np.nan, "much")),
+        {"method": "eglrl", "rank": "many"},
+        {"method": "auto"},
+        {"method": None},
         {"method": "svd"},
-        {"oracle": "lanczos"},
-        {"refine": "economic", "oracle": "arpack"},
+        {"ridge": 0.5},
+        *({"method": method, "ridge": ridge} for method in ("factors", "eglrl") for ridge in (-1.0, np.nan, "strong")),
+        {"warm_start": "yes"},
+        {"checkpoint": 3},
+        {"calibration": 1.0},
+        {"verbose": 2},
         {"tol": -1},
         {"max_iter": 0},
         {"time_limit": 0},
@@ -280,15 +290,31 @@ def test_bad_parameters_are_refused_in_a_sentence_by_fit(observations, setting):
     assert message.endswith(".") and (repr(value) in message or str(value) in message) and name.split("_")[0] in message
 
 
-def test_a_method_and_a_setting_it_would_override_are_not_both_taken_in_silence(observations):
-    """`method` fixes the refinement and all that goes with it: asking for others beside it is a contradiction."""
-    for other in ({"refine": "none"}, {"oracle": "lanczos"}, {"offsets": "both"}, {"shrinkage": 0.5}, {"block": 2}):
-        with pytest.raises(SettingError):
-            MatrixCompletion(method="glrl", **other).fit(observations)
+@pytest.mark.parametrize(
+    ("solver", "setting"),
+    [
+        (BayesSweeps(), {"offsets": "both"}),
+        (BayesSweeps(), {"ridge": 1.0}),
+        (FactorSweeps(), {"offsets": "none"}),
+        (FactorSweeps(), {"ridge": 1.0}),
+    ],
+    ids=str,
+)
+def test_a_setting_that_the_solver_object_has_itself_is_an_error(observations, solver, setting):
+    ((name, value),) = setting.items()
+    with pytest.raises(SettingError, match=f"`{name}` must be .*got {value!r}"):
+        MatrixCompletion(rank=2, method=solver, **setting).fit(observations)
+
+
+@pytest.mark.parametrize("method", ["eglrl", GreedyPursuit("economic")], ids=str)
+def test_offsets_and_ridge_of_a_pursuit_are_the_estimator_s(observations, method):
+    fitted = MatrixCompletion(rank=2, method=method, offsets="both", ridge=0.3).fit(observations)
+    problem = Problem(observations, Square(), offsets=fit_offsets(Problem(observations, Square())))
+    assert np.array_equal(fitted.model_.to_dense(), solve(Ridged(problem, 0.3), "eglrl", rank=2).model.to_dense())
 
 
 def test_a_method_that_works_at_one_rank_needs_it(observations):
-    with pytest.raises(SettingError, match="method='altmin' works at one rank: give `rank`"):
+    with pytest.raises(SettingError, match="`rank` must be an integer with method='altmin'"):
         MatrixCompletion(method="altmin").fit(observations)
 
 
@@ -312,8 +338,8 @@ def test_methods_by_name(observations, method):
 
 
 @pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
-def test_refinements_and_oracles_by_name(observations, refine):
-    fitted = MatrixCompletion(refine=refine, oracle="lanczos", rank=3).fit(observations)
+def test_solver_objects_carry_their_own_settings(observations, refine):
+    fitted = MatrixCompletion(method=GreedyPursuit(refine, "lanczos"), rank=3).fit(observations)
     wanted = solve(Problem(observations, Square()), GreedyPursuit(refine, Lanczos()), rank=3)
     assert np.array_equal(fitted.theta_, wanted.model.theta)
 
@@ -321,20 +347,20 @@ def test_refinements_and_oracles_by_name(observations, refine):
 @pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
 def test_losses_by_name_and_by_object(loss):
     data = make_observations(loss, np.random.default_rng(35), density=0.5)
-    by_object = MatrixCompletion(loss, rank=3, refine="economic").fit(data)
+    by_object = MatrixCompletion(loss, rank=3, method="eglrl").fit(data)
     if loss == type(loss)():
-        assert same(MatrixCompletion(loss.name, rank=3, refine="economic").fit(data), by_object)
+        assert same(MatrixCompletion(loss.name, rank=3, method="eglrl").fit(data), by_object)
     assert by_object.history_[-1].value < by_object.history_.initial_value
     for scale in ("link", "response"):
         assert np.isfinite(by_object.predict_entries(ROWS, COLS, scale=scale)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
-def test_predicting_at_a_lower_rank_is_refitting_at_that_rank(observations, dtype, refine):
-    full = MatrixCompletion(rank=9, refine=refine, dtype=dtype).fit(observations)
+@pytest.mark.parametrize("method", ["glrl-none", "eglrl", "glrl"])
+def test_predicting_at_a_lower_rank_is_refitting_at_that_rank(observations, dtype, method):
+    full = MatrixCompletion(rank=9, method=method, dtype=dtype).fit(observations)
     for rank in range(1, 10):
-        refitted = MatrixCompletion(rank=rank, refine=refine, dtype=dtype).fit(observations)
+        refitted = MatrixCompletion(rank=rank, method=method, dtype=dtype).fit(observations)
         assert np.array_equal(full.predict_entries(ROWS, COLS, rank=rank), refitted.predict_entries(ROWS, COLS))
     assert not full.predict_entries(ROWS, COLS, rank=0).any()
 
@@ -370,7 +396,7 @@ def test_a_fitted_estimator_can_be_pickled(observations, kind):
 def test_doubling_all_weights_doubles_the_value_and_changes_no_model(loss, refine):
     data = make_observations(loss, np.random.default_rng(36), density=0.5)
     once, twice = (
-        MatrixCompletion(loss, rank=4, refine=refine, oracle="dense", dtype="float64").fit(
+        MatrixCompletion(loss, rank=4, method=GreedyPursuit(refine, "dense"), dtype="float64").fit(
             with_weights(data, np.full(data.n_observed, weight))
         )
         for weight in (1.0, 2.0)
@@ -390,18 +416,18 @@ def test_weights_all_one_are_no_weights(observations, kind):
 def test_an_entry_of_weight_zero_is_not_seen(observations):
     weights = np.ones(observations.n_observed)
     weights[::3] = 0.0
-    one = MatrixCompletion(rank=4, refine="economic", oracle="dense", dtype="float64").fit(
+    one = MatrixCompletion(rank=4, method=GreedyPursuit("economic", "dense"), dtype="float64").fit(
         with_weights(observations, weights)
     )
-    other = MatrixCompletion(rank=4, refine="economic", oracle="dense", dtype="float64").fit(
+    other = MatrixCompletion(rank=4, method=GreedyPursuit("economic", "dense"), dtype="float64").fit(
         observations.take(weights > 0)
     )
     np.testing.assert_allclose(one.model_.to_dense(), other.model_.to_dense(), atol=1e-8)
 
 
 def test_a_ridge_shrinks(observations):
-    for refine in ("factors", "economic"):
-        fits = [MatrixCompletion(rank=4, refine=refine, ridge=ridge).fit(observations) for ridge in (0.0, 0.5, 2.0)]
+    for method in ("factors", "eglrl"):
+        fits = [MatrixCompletion(rank=4, method=method, ridge=ridge).fit(observations) for ridge in (0.0, 0.5, 2.0)]
         norms = [np.abs(fit.theta_).sum() for fit in fits]
         assert norms[0] > norms[1] > norms[2] > 0
 
@@ -415,16 +441,74 @@ def test_early_stopping_reaches_the_solver(observations, kind):
 
 def test_labels_reach_the_predictions():
     data = Observations.from_labels(["ann", "bob", "bob"], ["x", "x", "y"], [1.0, 2.0, 3.0])
-    fitted = MatrixCompletion(rank=1, refine="coefficients", dtype="float64").fit(data)
+    fitted = MatrixCompletion(rank=1, method="glrl", dtype="float64").fit(data)
     np.testing.assert_allclose(fitted.predict_entries(["bob"], ["y"]), fitted.model_.to_dense()[1, 1])
 
 
-def test_a_ridge_per_entry_is_the_solver_s():
+def test_a_ridge_per_entry_can_be_chosen_on_held_out_entries():
     observations = datasets.ratings(30, 20, rank=2, density=0.4).observations
-    found = MatrixCompletion("square", 2, refine="factors", ridge=0.1, count_power=1.0).fit(observations)
-    wanted = solve(Problem(observations, Square()), FactorSweeps(ridge=0.1, count_power=1.0), rank=2)
-    np.testing.assert_array_equal(found.model_.to_dense(), wanted.model.to_dense())
-    chosen = MatrixCompletion("square", 2, refine="factors", count_power=1.0).fit(observations)
+    chosen = MatrixCompletion("square", 2, method=FactorSweeps(count_power=1.0), ridge="auto").fit(observations)
     assert chosen.path_.settings.max() < 128 and np.isfinite(chosen.path_.scores).all()
-    with pytest.raises(SettingError, match="count_power"):
-        MatrixCompletion("square", 2, count_power=1.0).fit(observations)
+    solver = FactorSweeps(ridge=chosen.path_.best, count_power=1.0)
+    wanted = solve(Problem(observations, Square()), solver, rank=2)
+    np.testing.assert_array_equal(chosen.model_.to_dense(), wanted.model.to_dense())
+
+
+def test_predictions_are_on_the_response_scale_unless_the_link_scale_is_asked_for():
+    data = make_observations(Logistic(), np.random.default_rng(37), density=0.5)
+    fitted = MatrixCompletion("logistic", rank=2, method="eglrl").fit(data)
+    linked = fitted.predict_entries(ROWS, COLS, scale="link")
+    np.testing.assert_allclose(linked, fitted.model_.to_dense()[ROWS, COLS], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(fitted.predict_entries(ROWS, COLS), 1 / (1 + np.exp(-linked)), rtol=1e-9)
+    for scale in ("link", "response"):
+        signs = fitted.predict_entries(ROWS, COLS, scale=scale, decode="class")
+        assert np.array_equal(signs, np.where(linked > 0, 1.0, -1.0))
+
+
+RESTORED = {
+    "default": MatrixCompletion(),
+    "settings": MatrixCompletion(Huber(0.5), 3, max_iter=4, dtype=np.float64, n_jobs=1, random_state=7),
+    "solver": MatrixCompletion("square", 3, method=GreedyPursuit("economic", Lanczos(tol=0.1), 0.5), ridge=0.1),
+    "factors": MatrixCompletion("square", 2, method=FactorSweeps("rows", ridge=0.5, count_power=0.5)),
+    "robust": RobustFactorization(rank=3, method=NonsmoothPursuit("paper")),
+}
+
+
+@pytest.mark.parametrize("estimator", RESTORED.values(), ids=RESTORED)
+def test_load_returns_the_saved_estimator_which_can_be_refitted(observations, tmp_path, estimator):
+    fitted = clone(estimator).fit(observations)
+    fitted.save(tmp_path / "m.rankwise")
+    loaded = load(tmp_path / "m.rankwise")
+    params = estimator.get_params() | {"dtype": np.dtype(estimator.dtype).name}
+    assert type(loaded) is type(estimator) and str(loaded.get_params()) == str(params)
+    assert (loaded.n_features_in_, loaded.n_iter_) == (fitted.n_features_in_, fitted.n_iter_)
+    assert np.array_equal(loaded.predict_entries(ROWS, COLS), fitted.predict_entries(ROWS, COLS))
+    assert same(loaded.fit(observations), fitted)
+
+
+def test_load_returns_a_model_where_a_model_was_saved(observations, tmp_path):
+    fitted = MatrixCompletion(rank=2, max_iter=2).fit(observations)
+    save(fitted.model_, tmp_path / "m.rankwise")
+    assert isinstance(load(tmp_path / "m.rankwise"), LowRankModel)
+
+
+class OwnPursuit(GreedyPursuit):
+    """A solver that a file cannot restore."""
+
+
+def test_a_solver_of_the_user_s_own_is_named_when_the_loaded_estimator_is_refitted(observations, tmp_path):
+    MatrixCompletion("square", 2, method=OwnPursuit()).fit(observations).save(tmp_path / "m.rankwise")
+    loaded = load(tmp_path / "m.rankwise")
+    assert loaded.predict_entries([0], [0]).shape == (1,)
+    with pytest.raises(SettingError, match="OwnPursuit"):
+        loaded.fit(observations)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"params": {"rankness": 3}}, {"params": 3}, {"estimator": "Nobody"}, {"fitted": {}}], ids=str
+)
+def test_a_file_with_damaged_parameters_is_an_error(observations, tmp_path, damage):
+    fitted = MatrixCompletion(rank=2, max_iter=2).fit(observations)
+    save(replace(fitted.model_, facts=fitted.model_.facts | fitted._to_state() | damage), tmp_path / "m.rankwise")
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m.rankwise")

@@ -47,9 +47,9 @@ def test_a_fit_stops_where_it_is_told_to(limit, reason, observations):
 @pytest.mark.parametrize(
     ("settings", "solver"),
     [
-        ({"step": "paper"}, NonsmoothPursuit("paper")),
-        ({"shrinkage": 0.3}, NonsmoothPursuit(shrinkage=0.3)),
-        ({"oracle": "lanczos"}, NonsmoothPursuit(oracle="lanczos")),
+        ({"method": "glrl-none"}, GreedyPursuit("none")),
+        ({"method": NonsmoothPursuit("paper")}, NonsmoothPursuit("paper")),
+        ({"method": NonsmoothPursuit(shrinkage=0.3)}, NonsmoothPursuit(shrinkage=0.3)),
     ],
     ids=str,
 )
@@ -102,11 +102,9 @@ def test_losses_that_are_not_robust_are_refused_by_name(loss, observations):
     [
         ({"loss": "median"}, rw.LossError),
         ({"offsets": "sideways"}, rw.SettingError),
-        ({"step": "newton"}, rw.SettingError),
-        ({"shrinkage": 0.0}, rw.SettingError),
         ({"ridge": -1.0}, rw.SettingError),
         ({"rank": 0}, rw.SettingError),
-        ({"oracle": "arpack"}, rw.SettingError),
+        ({"method": "newton"}, rw.SettingError),
         ({"dtype": "float16"}, rw.SettingError),
         ({"random_state": "seed"}, rw.SettingError),
     ],
@@ -119,7 +117,7 @@ def test_bad_settings_are_refused_whatever_the_loss(loss, setting, error, observ
 
 
 def test_it_is_a_scikit_learn_estimator(observations):
-    settings = {"loss": Quantile(0.9), "rank": 4, "ridge": 0.1, "step": "paper", "shrinkage": 0.5, "n_jobs": 1}
+    settings = {"loss": Quantile(0.9), "rank": 4, "ridge": 0.1, "method": NonsmoothPursuit("paper"), "n_jobs": 1}
     estimator = RobustFactorization(**settings)
     assert settings.items() <= estimator.get_params().items()
     copy = clone(estimator.fit(observations))

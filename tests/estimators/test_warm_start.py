@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import make_observations
 
-from rankwise import MatrixCompletion, Observations, Problem, SettingError, solve
+from rankwise import Checkpoint, MatrixCompletion, Observations, Problem, SettingError, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 from rankwise.solvers.resume import places
@@ -25,25 +25,25 @@ def error(estimator, truth):
     return float(np.sqrt(np.mean((estimator.model_.to_dense() - truth) ** 2)))
 
 
-def fits(refine, cold, part, rank=3, **options):
+def fits(method, cold, part, rank=3, **options):
     """A fit of everything from nothing, and one of everything after one of a part."""
-    settings = {"loss": "square", "rank": rank, "refine": refine, "dtype": "float64", **options}
-    if refine == "factors":
+    settings = {"loss": "square", "rank": rank, "method": method, "dtype": "float64", **options}
+    if method == "factors":
         settings |= {"ridge": 0.5}
     warm = MatrixCompletion(**settings, warm_start=True).fit(part)
     return MatrixCompletion(**settings).fit(cold), warm.fit(cold)
 
 
-@pytest.mark.parametrize("refine", ["bayes", "factors"])
+@pytest.mark.parametrize("method", ["bayes", "factors"])
 @pytest.mark.parametrize("kind", ["entries", "rows", "columns", "both"])
-def test_more_data_takes_a_third_of_the_sweeps_and_ends_at_the_same_value(refine, kind):
+def test_more_data_takes_a_third_of_the_sweeps_and_ends_at_the_same_value(method, kind):
     truth, seen = planted()
     part = np.where(np.random.default_rng(1).random(seen.shape) < 0.9, seen, np.nan)
     if kind in ("rows", "both"):
         part = part[:100]
     if kind in ("columns", "both"):
         part = part[:, :50]
-    cold, warm = fits(refine, seen, part)
+    cold, warm = fits(method, seen, part)
     assert len(warm.history_) <= 4 < len(cold.history_)
     values = [fit.history_[-1].value for fit in (warm, cold)]
     assert values[0] <= values[1] + 0.02 * abs(values[1])
@@ -51,10 +51,10 @@ def test_more_data_takes_a_third_of_the_sweeps_and_ends_at_the_same_value(refine
     assert warm.model_.shape == seen.shape
 
 
-@pytest.mark.parametrize("refine", ["bayes", "factors"])
-def test_more_rank_takes_two_thirds_of_the_sweeps(refine):
+@pytest.mark.parametrize("method", ["bayes", "factors"])
+def test_more_rank_takes_two_thirds_of_the_sweeps(method):
     truth, seen = planted()
-    settings = {"loss": "square", "refine": refine, "ridge": 0.5 if refine == "factors" else None, "tol": 1e-9}
+    settings = {"loss": "square", "method": method, "ridge": 0.5 if method == "factors" else None, "tol": 1e-9}
     warm = MatrixCompletion(rank=2, warm_start=True, **settings).fit(seen)
     assert error(warm, truth) > 2 * NOISE
     warm.set_params(rank=3).fit(seen)
@@ -115,8 +115,8 @@ def test_a_pursuit_that_may_rise_still_chooses_its_best():
     assert found.longest == 9 and value(found.rank) <= min(value(first.rank), value(6), value(9)) + 1e-9
 
 
-@pytest.mark.parametrize("refine", ["bayes", "factors"])
-def test_rows_and_columns_are_matched_by_label(refine):
+@pytest.mark.parametrize("method", ["bayes", "factors"])
+def test_rows_and_columns_are_matched_by_label(method):
     _, seen = planted((90, 40))
     rows, cols = np.nonzero(~np.isnan(seen))
     names = np.array([f"c{99 - j}" for j in cols])  # sorted the other way round
@@ -124,7 +124,7 @@ def test_rows_and_columns_are_matched_by_label(refine):
     plain = Observations.from_dense(seen)
     first = (rows >= 10) & (cols < 35)
     part = Observations.from_labels(rows[first], names[first], seen[rows, cols][first])
-    settings = {"rank": 3, "refine": refine, "ridge": 0.5 if refine == "factors" else None, "dtype": "float64"}
+    settings = {"rank": 3, "method": method, "ridge": 0.5 if method == "factors" else None, "dtype": "float64"}
     by_label = MatrixCompletion("square", **settings, warm_start=True).fit(part).fit(labelled)
     cold = MatrixCompletion("square", **settings).fit(plain)
     found = by_label.predict_entries(rows, names)
@@ -143,11 +143,11 @@ def test_places_of_rows():
 
 def test_the_first_fit_is_from_nothing_and_the_ridge_is_chosen_once():
     _, seen = planted((40, 30))
-    plain, warm = (MatrixCompletion("square", 2, refine="factors", warm_start=flag).fit(seen) for flag in (False, True))
+    plain, warm = (MatrixCompletion("square", 2, method="factors", warm_start=flag).fit(seen) for flag in (False, True))
     np.testing.assert_array_equal(plain.model_.to_dense(), warm.model_.to_dense())
     chosen = warm.path_.best
     warm.fit(seen)
-    assert not hasattr(warm, "path_") and warm.model_.learned.rows.precisions[0] == chosen
+    assert warm.path_ is None and warm.model_.learned.rows.precisions[0] == chosen
     again = plain.fit(seen)
     assert len(again.history_) > len(warm.history_)  # without `warm_start`, from nothing each time
 
@@ -155,11 +155,11 @@ def test_the_first_fit_is_from_nothing_and_the_ridge_is_chosen_once():
 def refusals():
     yield {"rank": 2}, {}, "goes on at the model's rank, 3, or a higher one, got rank=2"
     yield {"offsets": "rows"}, {}, "other offsets than offsets='rows'"
-    yield {"refine": "factors", "ridge": 1.0}, {}, "FactorSweeps goes on only from a model that it has made"
-    yield {"refine": "economic"}, {}, "this model has none"
+    yield {"method": "factors", "ridge": 1.0}, {}, "FactorSweeps goes on only from a model that it has made"
+    yield {"method": "eglrl"}, {}, "this model has none"
     yield {"method": "altmin"}, {}, "AltMin cannot go on from a model"
     yield {"loss": "poisson"}, {}, "identity scale and Poisson"
-    yield {}, {"refine": "economic"}, "BayesSweeps goes on only from a model that it has made"
+    yield {}, {"method": "eglrl"}, "BayesSweeps goes on only from a model that it has made"
 
 
 @pytest.mark.parametrize("then, first, says", list(refusals()), ids=str)
@@ -177,7 +177,7 @@ def test_what_cannot_go_on_says_so(then, first, says):
     [(3, (20, 15), "higher rank than the 3"), (5, (21, 15), "only with the rows and columns it had")],
 )
 def test_pursuits_go_on_to_higher_ranks_of_the_same_rows_and_columns(rank, shape, says):
-    estimator = MatrixCompletion("square", 3, refine="economic", warm_start=True).fit(planted((20, 15))[1])
+    estimator = MatrixCompletion("square", 3, method="eglrl", warm_start=True).fit(planted((20, 15))[1])
     with pytest.raises(SettingError, match=says):
         estimator.set_params(rank=rank).fit(planted(shape)[1])
 
@@ -216,24 +216,24 @@ def test_going_on_with_the_same_entries_finds_few_factors_again():
     assert fit.fit(seen).history_[0].rank <= 3 + 8
 
 
-@pytest.mark.parametrize("settings", [{}, {"rank": 2}, {"rank": 2, "refine": "factors", "ridge": 0.01}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"rank": 2}, {"rank": 2, "method": "factors", "ridge": 0.01}], ids=str)
 def test_factors_that_were_zero_are_learned(settings):
     X = np.outer(np.arange(1.0, 31), np.linspace(-1, 1, 20))
     fit = MatrixCompletion("square", warm_start=True, max_iter=10, **settings).fit(np.ones((30, 20)))
     assert np.abs(fit.fit(X).model_.to_dense() - X).mean() < 0.01 * np.abs(X).mean()
 
 
-@pytest.mark.parametrize("refine", ["bayes", "factors"])
-def test_going_on_with_fewer_columns_than_factors(refine, tmp_path):
+@pytest.mark.parametrize("method", ["bayes", "factors"])
+def test_going_on_with_fewer_columns_than_factors(method, tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 20))
-    settings = {"loss": "square", "rank": 10, "refine": refine, "warm_start": True}
-    settings |= {"ridge": 1.0} if refine == "factors" else {}
+    settings = {"loss": "square", "rank": 10, "method": method, "warm_start": True}
+    settings |= {"ridge": 1.0} if method == "factors" else {}
     whole = MatrixCompletion(**settings).fit(X).fit(X[:, :5])
     assert np.isfinite(whole.model_.to_dense()).all() and whole.model_.rank <= 5
     again = MatrixCompletion(**settings).fit(X)
-    again.set_params(max_iter=2, checkpoint=tmp_path, checkpoint_every=1).fit(X[:, :5])
+    again.set_params(max_iter=2, checkpoint=Checkpoint(tmp_path, every=1)).fit(X[:, :5])
     start = MatrixCompletion(**settings).fit(X)
-    resumed = start.set_params(checkpoint=tmp_path, checkpoint_every=1, resume=True).fit(X[:, :5])
+    resumed = start.set_params(checkpoint=Checkpoint(tmp_path, every=1, resume=True)).fit(X[:, :5])
     np.testing.assert_array_equal(resumed.model_.to_dense(), whole.model_.to_dense())
 
 

@@ -558,4 +558,4 @@ def test_refinements_refuse_a_nonsmooth_loss_by_name(pinball, refine):
     with pytest.raises(rw.LossError, match=sentence):
         solve(rw.Problem(observed(losses.Square()), pinball), GreedyPursuit(refine), rank=2)
     with pytest.raises(rw.LossError, match=sentence):
-        rw.MatrixCompletion(loss=pinball, refine=refine).fit(observed(losses.Square()))
+        rw.MatrixCompletion(loss=pinball, method=GreedyPursuit(refine), rank=2).fit(observed(losses.Square()))

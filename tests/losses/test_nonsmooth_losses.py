@@ -175,7 +175,7 @@ def test_a_smooth_only_option_is_refused_by_name_before_any_work_with_what_to_us
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
-@pytest.mark.parametrize("option", [{"refine": "none"}, {"method": "glrl-none"}, {"method": "glrl-nonsmooth"}], ids=str)
+@pytest.mark.parametrize("option", [{"method": "glrl-none"}, {"method": "glrl-nonsmooth"}], ids=str)
 @every_loss
 def test_what_the_refusals_recommend_works(loss, option, ridge):
     observations = make_observations(loss, np.random.default_rng(6))

@@ -9,7 +9,7 @@ import pytest
 from helpers import make_observations
 
 import rankwise as rw
-from rankwise import MatrixCompletion, Observations, PairRegressor, RobustFactorization
+from rankwise import MatrixCompletion, Observations, RobustFactorization
 from rankwise.datasets import counts, ratings
 from rankwise.losses import Logistic, Square
 from rankwise.model import save
@@ -222,7 +222,7 @@ def test_fit_keeps_a_seeded_share_for_calibration():
 @pytest.mark.parametrize(
     "estimator",
     [
-        MatrixCompletion("square", rank=3, refine="economic", calibration=0.3),  # a pursuit of smooth losses only
+        MatrixCompletion("square", rank=3, method="eglrl", calibration=0.3),  # a pursuit of smooth losses only
         RobustFactorization("l1", rank=4, calibration=0.3),
     ],
     ids=lambda each: type(each).__name__,
@@ -236,7 +236,7 @@ def test_models_without_variances_have_intervals_too(estimator):
 def test_pairs_get_the_intervals_of_the_matrix_they_come_from():
     train, _, test = planted("student")
     settings = {"rank": 2, "max_iter": 3, "calibration": 0.3}
-    pairs, ask = PairRegressor(**settings), (test.rows, test.cols)
+    pairs, ask = MatrixCompletion(**settings), (test.rows, test.cols)
     pairs.fit(np.column_stack((train.rows, train.cols)), train.targets)
     assert set(pairs.model_.facts["intervals"]["interval_scores"]) == {"variances", "quantiles"}
     found, wanted = (each.predict_interval(*ask) for each in (pairs, MatrixCompletion(**settings).fit(train)))

@@ -31,7 +31,7 @@ def fit(data):
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: f"{type(each).__name__}-{each.loss}")
 def test_planted_outliers_come_first(estimator, record_property):
     n = int(WRONG.sum())
-    found = estimator.fit(ENTRIES).residuals(n)
+    found = estimator.fit(ENTRIES).residuals(n=n)
     planted = set(zip(ENTRIES.rows[WRONG], ENTRIES.cols[WRONG], strict=True))
     precision = np.mean([pair in planted for pair in zip(found.rows, found.cols, strict=True)])
     record_property("precision", float(precision))
@@ -39,7 +39,7 @@ def test_planted_outliers_come_first(estimator, record_property):
 
 
 def test_they_are_the_entries_of_largest_loss_in_falling_order(data, fit):
-    found, everything = fit.residuals(7), fit.residuals(10**6)
+    found, everything = fit.residuals(n=7), fit.residuals(n=10**6)
     predicted = fit.predict_entries(data.rows, data.cols)
     losses = fit.model_.loss.value(predicted, data.targets)
     assert isinstance(fit.model_.loss, Huber) and everything.losses.size == data.n_observed
@@ -52,13 +52,13 @@ def test_they_are_the_entries_of_largest_loss_in_falling_order(data, fit):
 
 def test_there_are_twenty_unless_asked_otherwise(fit):
     assert {part.shape for part in fit.residuals()} == {(20,)}
-    assert list(fit.residuals(2).to_dict()) == ["rows", "cols", "targets", "predictions", "losses"]
+    assert list(fit.residuals(n=2).to_dict()) == ["rows", "cols", "targets", "predictions", "losses"]
 
 
 def test_rows_and_columns_are_given_by_label(data, fit):
     names = np.array([f"r{k:02}" for k in range(20)])[::-1], np.array([f"c{k:02}" for k in range(12)])
     named = Observations.from_coo(data.rows, data.cols, data.targets, data.shape, labels=names)
-    found, plain = MatrixCompletion(rank=2, max_iter=3).fit(named).residuals(9), fit.residuals(9)
+    found, plain = MatrixCompletion(rank=2, max_iter=3).fit(named).residuals(n=9), fit.residuals(n=9)
     np.testing.assert_array_equal(found.rows, names[0][plain.rows])
     np.testing.assert_array_equal(found.cols, names[1][plain.cols])
     np.testing.assert_array_equal(found.losses, plain.losses)
@@ -69,25 +69,25 @@ def test_other_entries_are_found_by_their_labels():
     data = Observations.from_coo(*np.divmod(np.arange(12), 3), np.arange(12.0), labels=names)
     fit = MatrixCompletion("square", rank=1, max_iter=2).fit(data)
     other = Observations.from_labels(["d", "b"], ["x", "z"], [99.0, 5.0])
-    found = fit.residuals(1, X=other)
+    found = fit.residuals(n=1, X=other)
     assert (found.rows[0], found.cols[0], found.targets[0]) == ("d", "x", 99.0)
     assert found.predictions[0] == fit.predict_entries(["d"], ["x"])[0]
     with pytest.raises(rw.DataError, match=r"^The rows of this model have labels and those of the entries do not"):
-        fit.residuals(1, X=np.ones((4, 3)))
+        fit.residuals(n=1, X=np.ones((4, 3)))
 
 
 def test_entries_of_weight_zero_are_left_out(data, fit):
     weights = np.ones(data.n_observed)
     weights[:5] = 0
     weighted = Observations.from_coo(data.rows, data.cols, data.targets, data.shape, weights=weights)
-    found = fit.residuals(10**6, X=weighted)
+    found = fit.residuals(n=10**6, X=weighted)
     assert found.rows.size == data.n_observed - 5
 
 
 def test_predictions_of_signs_are_probabilities():
     signs = make_observations(Logistic(), np.random.default_rng(0), (20, 12), 0.6)
     fit = MatrixCompletion(rank=1, method="eglrl", loss="logistic").fit(signs)
-    found = fit.residuals(5)
+    found = fit.residuals(n=5)
     np.testing.assert_allclose(
         found.losses, -np.log(np.where(found.targets > 0, found.predictions, 1 - found.predictions))
     )
@@ -105,27 +105,27 @@ def test_the_entries_are_not_copied(data, fit):
 def test_a_pickle_leaves_them_out_and_says_what_to_do(again, data, fit):
     copied = again(fit)
     assert hasattr(fit, "observations_")
-    with pytest.raises(rw.SettingError, match=r"not kept in a pickle; give them as `residuals\(n, X=...\)`"):
-        copied.residuals(3)
-    np.testing.assert_array_equal(copied.residuals(3, X=data).losses, fit.residuals(3).losses)
+    with pytest.raises(rw.SettingError, match=r"`residuals` needs `X`.* call `residuals\(X\)`"):
+        copied.residuals(n=3)
+    np.testing.assert_array_equal(copied.residuals(n=3, X=data).losses, fit.residuals(n=3).losses)
 
 
 def test_a_loaded_model_looks_at_given_entries(data, fit, tmp_path):
-    fit.model_.save(tmp_path / "m.rankwise")
-    np.testing.assert_array_equal(rw.load(tmp_path / "m.rankwise").residuals(data, 3).losses, fit.residuals(3).losses)
+    fit.save(tmp_path / "m.rankwise")
+    np.testing.assert_array_equal(rw.load(tmp_path / "m.rankwise").residuals(data, 3).losses, fit.residuals(n=3).losses)
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, "all", True])
 def test_the_number_is_a_number(n, fit):
     with pytest.raises(rw.SettingError, match=r"^`n` must be an integer of at least 1, got "):
-        fit.residuals(n)
+        fit.residuals(n=n)
 
 
 def test_targets_that_the_loss_does_not_take_are_refused():
     signs = make_observations(Logistic(), np.random.default_rng(0), (20, 12), 0.6)
     fit = MatrixCompletion(rank=1, method="eglrl", loss="logistic").fit(signs)
     with pytest.raises(rw.DataError, match="-1 or \\+1"):
-        fit.residuals(3, X=np.full((20, 12), 0.5))
+        fit.residuals(n=3, X=np.full((20, 12), 0.5))
 
 
 def test_a_loss_that_is_code_is_not_in_the_file(data, fit):

@@ -29,12 +29,12 @@ def split():
 
 @pytest.fixture(scope="module")
 def signs(split):
-    return rw.MatrixCompletion("logistic", refine="economic", rank=6).fit(split[0])
+    return rw.MatrixCompletion("logistic", method="eglrl", rank=6).fit(split[0])
 
 
 @pytest.fixture(scope="module")
 def chosen(split):
-    return rw.MatrixCompletion("logistic", refine="economic").fit(split[0])
+    return rw.MatrixCompletion("logistic", method="eglrl").fit(split[0])
 
 
 def every_picture(signs, chosen, held_out, ax=None):
@@ -119,7 +119,7 @@ def test_residuals_that_differ_by_one_bit_are_drawn(signs):
 
 def test_residuals_of_values_are_predicted_less_observed(tmp_path):
     made = rw.datasets.ratings(30, 20, rank=2, density=0.6, noise=0.1, random_state=0).observations
-    fitted = rw.MatrixCompletion("square", refine="coefficients", rank=1).fit(made)
+    fitted = rw.MatrixCompletion("square", method="glrl", rank=1).fit(made)
     bars = plots.residuals(fitted, made).patches
     middles = np.array([bar.get_x() + bar.get_width() / 2 for bar in bars])
     heights = np.array([bar.get_height() for bar in bars])
@@ -152,7 +152,7 @@ def test_names_are_drawn_as_text_never_as_formulas(tmp_path):
     rows, cols = np.divmod(np.arange(36), 6)
     values = np.random.default_rng(0).normal(size=36)
     made = rw.Observations.from_labels(np.array(names)[rows], np.array(names)[cols], values)
-    ax = plots.factor_map(rw.MatrixCompletion("square", refine="coefficients", rank=2).fit(made), labels=6)
+    ax = plots.factor_map(rw.MatrixCompletion("square", method="glrl", rank=2).fit(made), labels=6)
     assert {text.get_text() for text in ax.texts} == set(names)
     ax.figure.savefig(tmp_path / "map.svg")  # would raise on a formula that cannot be parsed
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_drawn_is_refused_in_a_sentence(signs, split, draw, words
 
 def test_only_probabilities_have_a_calibration():
     made = rw.datasets.ratings(20, 15, rank=2, density=0.6, random_state=0).observations
-    fitted = rw.MatrixCompletion("square", refine="coefficients", rank=1).fit(made)
+    fitted = rw.MatrixCompletion("square", method="glrl", rank=1).fit(made)
     with pytest.raises(rw.SettingError, match="logistic"):
         plots.calibration(fitted, made)
 

@@ -148,7 +148,7 @@ def test_suggestions_follow_what_is_typed(open_page):
 def test_a_logistic_model_shows_probabilities_and_their_calibration(open_page):
     made = rw.datasets.signed_network(40, 30, rank=2, density=0.5, flip=0.05, random_state=0)
     train, held = rw.selection.split_entries(made.observations, 0.3, 0)
-    fitted = rw.MatrixCompletion("logistic", refine="economic", rank=4).fit(train)
+    fitted = rw.MatrixCompletion("logistic", method="eglrl", rank=4).fit(train)
     page = open_page(fitted, held)
     move_slider(page, 2)
     linked = fitted.model_.to_dense(2)
@@ -170,7 +170,7 @@ def test_a_logistic_model_shows_probabilities_and_their_calibration(open_page):
 
 def test_the_rank_chosen_by_validation_is_marked(open_page):
     made = rw.datasets.signed_network(40, 30, rank=2, density=0.5, flip=0.05, random_state=0).observations
-    fitted = rw.MatrixCompletion("logistic", refine="economic").fit(made)
+    fitted = rw.MatrixCompletion("logistic", method="eglrl").fit(made)
     page = open_page(fitted)
     assert page.locator("#validation-chart canvas").is_visible()
     assert f"rank {fitted.path_.best} was chosen" in page.locator("#validation-words").text_content()

@@ -14,7 +14,7 @@ from rankwise import (
     SettingError,
     solve,
 )
-from rankwise.estimators.completion import CAP, RIDGES
+from rankwise.estimators.planning import MAX_FACTORS, RIDGES
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.selection import choose_rank, choose_ridge, split_entries
 from rankwise.selection.paths import PATIENCE
@@ -114,7 +114,7 @@ def test_ridges_that_leave_no_factor_are_passed_over(seed):
     rows, cols = (rng.normal(size=size) for size in seen.shape)
     targets = seen.targets + rows[seen.rows] + cols[seen.cols]
     entries = Observations.from_coo(seen.rows, seen.cols, targets, seen.shape)
-    choice = MatrixCompletion("l1", 2, refine="factors", max_iter=5).fit(entries).path_
+    choice = MatrixCompletion("l1", 2, method="factors", max_iter=5).fit(entries).path_
     assert choice.best <= 8 and choice.scores.min() < 0.5 * choice.scores[0]
 
 
@@ -126,7 +126,7 @@ def test_an_automatic_ridge_has_the_unit_of_the_targets(loss, unit):
     for c in (1.0, unit):
         entries = Observations.from_coo(seen.rows, seen.cols, c * seen.targets, seen.shape)
         own = Huber(c) if loss == "huber" else loss
-        fitted = MatrixCompletion(own, 2, refine="factors", dtype="float64", max_iter=5).fit(entries)
+        fitted = MatrixCompletion(own, 2, method="factors", dtype="float64", max_iter=5).fit(entries)
         found.append((fitted.path_.best / (1.0 if loss == "l1" else c), fitted.reconstruct() / c))
     assert found[0][0] == found[1][0]
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-6)
@@ -153,15 +153,14 @@ def same(one, two):
     return len(parts[0]) == len(parts[1]) and all(map(np.array_equal, *parts))
 
 
-@pytest.mark.parametrize("settings", [{"refine": "economic"}, {"refine": "none"}, {"method": "glrl"}], ids=str)
+@pytest.mark.parametrize("settings", [{"method": "eglrl"}, {"method": "glrl-none"}, {"method": "glrl"}], ids=str)
 def test_an_automatic_rank_is_refitted_on_everything(settings):
     seen = planted(3)[1]
     auto = squares(rank="auto", random_state=2, **settings).fit(seen)
     assert auto.model_.rank == auto.path_.best
     assert same(auto, squares(rank=auto.path_.best, random_state=2, **settings).fit(seen))
-    method = settings.get("method") or GreedyPursuit(settings["refine"])
     longest = min(100, *seen.shape)
-    choice = choose_rank(seen, square, method, longest=longest, loss=Square(), random_state=2)
+    choice = choose_rank(seen, square, settings["method"], longest=longest, loss=Square(), random_state=2)
     assert choice.to_dict() == auto.path_.to_dict()
 
 
@@ -171,13 +170,13 @@ def test_the_robust_estimator_chooses_its_rank_too():
     assert auto.path_.best <= max(auto.path_.settings) and auto.model_.rank <= auto.path_.best + 5
     losses = RobustFactorization(rank=3, offsets="both", ridge=0.1).fit(seen)
     assert losses.offsets_.rows.any()
-    with pytest.raises(SettingError, match="`rank` must be an integer of at least 1 or 'auto'"):
+    with pytest.raises(SettingError, match="`rank` must be a positive integer or 'auto'"):
         RobustFactorization(rank="best").fit(seen)
 
 
 def test_an_automatic_rank_knows_the_offsets_and_the_ridge():
     seen = planted(3, level=5.0)[1]
-    auto = squares(refine="economic", offsets="global", ridge=0.5).fit(seen)
+    auto = squares(method="eglrl", offsets="global", ridge=0.5).fit(seen)
     assert auto.offsets_.constant == pytest.approx(seen.targets.mean(), rel=1e-5)
     assert 2 <= auto.path_.best <= 8
 
@@ -185,54 +184,63 @@ def test_an_automatic_rank_knows_the_offsets_and_the_ridge():
 @pytest.mark.parametrize("given", [None, "auto"])
 def test_an_automatic_ridge_is_refitted_on_everything(given):
     seen = planted(3, noise=1.0)[1]
-    auto = squares(refine="factors", rank=4, ridge=given).fit(seen)
+    auto = squares(method="factors", rank=4, ridge=given).fit(seen)
     ridges = 2.0 ** round(np.log2(seen.targets.std())) * np.array(RIDGES)
     assert auto.path_.best in ridges and np.array_equal(auto.path_.settings, ridges[: auto.path_.settings.size])
     assert list(RIDGES) == sorted(RIDGES, reverse=True)
-    assert same(auto, squares(refine="factors", rank=4, ridge=auto.path_.best).fit(seen))
+    assert same(auto, squares(method="factors", rank=4, ridge=auto.path_.best).fit(seen))
 
 
 def test_the_default_is_the_learned_refinement_from_its_cap_down_to_the_planted_rank():
     seen = planted(3)[1]
     default = squares().fit(seen)
     ranks = default.history_.column("rank").tolist()
-    assert (ranks[0], ranks[-1]) == (CAP, 3) and ranks == sorted(ranks, reverse=True)
+    assert (ranks[0], ranks[-1]) == (MAX_FACTORS, 3) and ranks == sorted(ranks, reverse=True)
     assert same(default, squares(method="bayes").fit(seen))
-    by_hand = solve(Problem(seen, "square"), BayesSweeps(least_effect=0.1), rank=CAP).model
+    by_hand = solve(Problem(seen, "square"), BayesSweeps(least_effect=0.1), rank=MAX_FACTORS).model
     assert np.array_equal(by_hand.to_dense(), default.model_.to_dense())
     assert default.theta_.size == default.model_.rank and default.n_features_in_ == seen.shape[1]
     assert default.U_.shape == (seen.shape[0], default.theta_.size)
     assert default.offsets_ is default.model_.offsets and default.offsets_.rows.any() and default.offsets_.cols.any()
 
 
-@pytest.mark.parametrize("settings", [{"offsets": "columns"}, {"pattern_prior": False}, {"block": 2}], ids=str)
-def test_settings_of_the_learned_refinement_reach_it(settings):
+@pytest.mark.parametrize(
+    ("settings", "solver"),
+    [
+        ({"offsets": "columns"}, BayesSweeps("columns")),
+        ({"method": BayesSweeps(pattern_prior=False)}, BayesSweeps(pattern_prior=False)),
+        ({"method": BayesSweeps(block=2)}, BayesSweeps(block=2)),
+    ],
+    ids=str,
+)
+def test_settings_of_bayes_reach_the_solver(settings, solver):
     seen = planted(3, level=3.0)[1]
     found = squares(rank=4, max_iter=3, **settings).fit(seen)
-    by_hand = solve(Problem(seen, "square"), BayesSweeps(**settings), rank=4, max_iter=3).model
+    by_hand = solve(Problem(seen, "square"), solver, rank=4, max_iter=3).model
     assert np.array_equal(by_hand.to_dense(), found.model_.to_dense())
     assert not same(found, squares(rank=4, max_iter=3).fit(seen))
 
 
 def test_settings_of_the_factor_sweeps_reach_them():
     seen = planted(3, level=3.0)[1]
-    found = squares(refine="factors", ridge=1.5, offsets="rows", block=3, max_iter=4).fit(seen)
+    found = squares(method=FactorSweeps("rows", 3, ridge=1.5), max_iter=4).fit(seen)
     by_hand = solve(Problem(seen, "square"), FactorSweeps("rows", 3, ridge=1.5), rank=16, max_iter=4).model
     assert np.array_equal(by_hand.to_dense(), found.model_.to_dense())
     assert found.history_.column("rank").tolist() == [3, 6, 9, 12]
-    named = squares(method="factors", ridge=1.5, rank=5).fit(seen)
-    assert same(named, squares(refine="factors", ridge=1.5, rank=5).fit(seen))
+    named = squares(method="factors", ridge=1.5, offsets="rows", rank=5).fit(seen)
+    assert same(named, squares(method=FactorSweeps("rows", ridge=1.5), rank=5).fit(seen))
 
 
 def test_a_pursuit_starts_from_offsets_that_it_leaves_alone():
     seen = planted(3, level=3.0)[1]
-    plain = squares(refine="economic", rank=2).fit(seen)
+    plain = squares(method="eglrl", rank=2).fit(seen)
     assert plain.offsets_ is None
-    found = squares(refine="economic", rank=2, offsets="both", ridge=0.2, shrinkage=0.5).fit(seen)
+    pursuit = GreedyPursuit("economic", shrinkage=0.5)
+    found = squares(method=pursuit, rank=2, offsets="both", ridge=0.2).fit(seen)
     offsets = fit_offsets(Problem(seen, "square"))
     assert np.array_equal(found.offsets_.to_dense(), offsets.to_dense())
     objective = Ridged(Problem(seen, "square", offsets=offsets), 0.2)
-    by_hand = solve(objective, GreedyPursuit("economic", shrinkage=0.5), rank=2).model
+    by_hand = solve(objective, pursuit, rank=2).model
     assert np.array_equal(by_hand.to_dense(), found.model_.to_dense())
 
 
@@ -247,46 +255,35 @@ def test_signs_are_learned_by_the_logistic_loss_and_all_else_by_hubers():
     kinds += [(seen, Huber(1.345 * float(np.std(seen.targets)))) for seen in (numbers, some, zeros)]
     for seen, loss in kinds:
         plain = "logistic" if loss == "logistic" else "square"  # for the paper's pursuits
-        for settings, wanted in (({"max_iter": 2}, loss), ({"refine": "none"}, plain)):
+        for settings, wanted in (({"max_iter": 2}, loss), ({"method": "glrl-none"}, plain)):
             auto = MatrixCompletion(rank=2, **settings).fit(seen)
             assert same(auto, MatrixCompletion(wanted, rank=2, **settings).fit(seen))
             assert auto.model_.link == ("logit" if loss == "logistic" else "identity")
     minus = Observations.from_coo(signs.rows, signs.cols, -np.ones(signs.n_observed), signs.shape)
-    assert MatrixCompletion(rank=1, refine="none").fit(minus).model_.link == "logit"
+    assert MatrixCompletion(rank=1, method="glrl-none").fit(minus).model_.link == "logit"
 
 
 REFUSED = [
-    ({"refine": "everything"}, "Unknown refinement 'everything'"),
-    ({"method": "glrl", "refine": "none"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
-    ({"method": "glrl", "oracle": "dense"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
-    ({"method": "glrl", "offsets": "both"}, "method='glrl' fixes the refinement, the oracle and the offsets"),
-    ({"method": "bayes", "offsets": "none"}, "method='bayes' fixes the refinement"),
-    ({"method": "glrl", "block": 2}, "`block` is for refine="),
-    ({"refine": "economic", "block": 2}, "`block` is for refine="),
-    ({"method": "glrl", "shrinkage": 0.5}, "`shrinkage` is for refine="),
-    ({"method": "bayes", "shrinkage": 0.5}, "`shrinkage` is for refine="),
-    ({"shrinkage": 0.5}, "`shrinkage` is for refine="),
-    ({"refine": "factors", "shrinkage": 0.5}, "`shrinkage` is for refine="),
-    ({"oracle": "dense"}, "`oracle` is for refine="),
-    ({"refine": "factors", "oracle": "lanczos"}, "`oracle` is for refine="),
-    ({"ridge": 1.0}, 'refine="bayes" learns its ridge'),
-    ({"ridge": "auto"}, 'refine="bayes" learns its ridge'),
-    ({"method": "bayes", "ridge": 1.0}, 'refine="bayes" learns its ridge'),
-    ({"method": "altmin"}, "method='altmin' works at one rank"),
-    ({"method": "no-such"}, "Unknown method 'no-such'"),
-    ({"refine": "economic", "ridge": "auto"}, "`ridge` must be a number of at least zero"),
-    ({"refine": "economic", "ridge": -1.0}, "`ridge` must be a number of at least zero"),
-    ({"refine": "economic", "ridge": np.inf}, "`ridge` must be a number of at least zero"),
-    ({"refine": "economic", "offsets": "all"}, "`offsets` must be one of"),
-    ({"refine": "economic", "shrinkage": 0.0}, "`shrinkage` must be above 0 and at most 1"),
-    ({"refine": "economic", "rank": "best"}, "`rank` must be an integer of at least 1 or 'auto'"),
+    ({"ridge": 1.0}, '`ridge` must be None with method="bayes", which estimates it, got 1.0'),
+    ({"ridge": "auto"}, '`ridge` must be None with method="bayes"'),
+    ({"method": BayesSweeps(), "ridge": 1.0}, '`ridge` must be None with method="bayes"'),
+    ({"method": BayesSweeps(), "offsets": "both"}, "`offsets` must be 'auto' if `method` is a solver that has"),
+    ({"method": FactorSweeps(), "offsets": "rows"}, "`offsets` must be 'auto' if `method` is a solver that has"),
+    ({"method": FactorSweeps(), "ridge": 1.0}, "`ridge` must be None or 'auto' if `method` is a solver that has"),
+    ({"method": "altmin"}, "`rank` must be an integer with method='altmin'"),
+    ({"method": "no-such"}, "no-such"),
+    ({"method": "eglrl", "ridge": "auto"}, "`ridge` must be a number of at least zero"),
+    ({"method": "eglrl", "ridge": -1.0}, "`ridge` must be a number of at least zero"),
+    ({"method": "eglrl", "ridge": np.inf}, "`ridge` must be a number of at least zero"),
+    ({"method": "eglrl", "offsets": "all"}, "`offsets` must be one of"),
+    ({"method": "eglrl", "rank": "best"}, "`rank` must be a positive integer or 'auto'"),
     ({"rank": "best"}, "`rank` must be a positive integer"),
     ({"rank": 0}, "`rank` must be a positive integer"),
     ({"offsets": "all"}, "`offsets` must be one of"),
-    ({"refine": "factors", "ridge": -1.0}, "`ridge` must be a number of at least zero"),
-    ({"refine": "factors", "ridge": "some"}, "`ridge` must be a number of at least zero"),
-    ({"pattern_prior": "yes"}, "`pattern_prior` must be True or False"),
-    ({"block": 0}, "`block` must be None or an integer"),
+    ({"method": "factors", "ridge": -1.0}, "`ridge` must be a number of at least zero"),
+    ({"method": "factors", "ridge": "some"}, "`ridge` must be a number of at least zero"),
+    ({"method": None}, "The 'method' parameter of MatrixCompletion must be"),
+    ({"max_iter": 1.5}, "The 'max_iter' parameter of MatrixCompletion must be"),
 ]
 
 
@@ -294,16 +291,16 @@ REFUSED = [
 def test_settings_that_contradict_each_other_are_refused_in_one_sentence(settings, sentence):
     with pytest.raises(SettingError, match=sentence) as caught:
         MatrixCompletion(**settings).fit(planted(2)[1])
-    assert str(caught.value).count(". ") == 0 and str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
 
 
 def test_a_pursuit_with_refitted_coefficients_refuses_a_loss_with_corners():
     with pytest.raises(LossError, match="smooth"):
-        MatrixCompletion(Absolute(), refine="economic", rank=2).fit(planted(2)[1])
+        MatrixCompletion(Absolute(), method="eglrl", rank=2).fit(planted(2)[1])
 
 
 def test_an_automatic_rank_of_entries_that_are_all_zero_is_zero():
-    found = MatrixCompletion("square", refine="economic").fit(np.zeros((10, 8)))
+    found = MatrixCompletion("square", method="eglrl").fit(np.zeros((10, 8)))
     assert not found.model_.to_dense().any()
 
 
@@ -316,7 +313,7 @@ def test_the_default_has_about_as_many_factors_as_the_longer_side_has_entries(sh
     seen = Observations.from_coo(at // shape[1], at % shape[1], rng.normal(size=n), shape)
     found = squares(max_iter=1).fit(seen)
     assert found.history_.column("rank").tolist() == [min(most, *shape)]
-    assert n / max(shape) <= most + 1 or most == CAP
+    assert n / max(shape) <= most + 1 or most == MAX_FACTORS
     assert found.set_params(warm_start=True).fit(seen).history_[-1].rank <= min(most, *shape)
 
 

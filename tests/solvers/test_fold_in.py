@@ -138,7 +138,7 @@ def test_rows_of_a_pursuit_are_the_likeliest_if_they_spread_as_the_fitted_ones(l
 def test_a_pursuit_with_offsets_solves_for_those_of_the_new_rows():
     rng = np.random.default_rng(3)
     truth = rng.normal(size=(60, 1)) * 3 + rng.normal(size=20) + rng.normal(size=(60, 2)) @ rng.normal(size=(2, 20))
-    estimator = MatrixCompletion("square", 2, refine="coefficients", offsets="both", dtype="float64").fit(truth[:50])
+    estimator = MatrixCompletion("square", 2, method="glrl", offsets="both", dtype="float64").fit(truth[:50])
     found = estimator.fold_in(truth[50:])
     assert np.abs(found.to_dense() - truth[50:]).mean() < 0.25 * np.abs(truth[50:] - truth[:50].mean(axis=0)).mean()
     assert np.corrcoef(found.offsets.rows, truth[50:].mean(axis=1))[0, 1] > 0.95

@@ -180,9 +180,11 @@ def test_an_estimator_learns_from_a_folder(tmp_path):
     rows, cols, values = entries()
     folder = write_shards(chunked(as_text(rows), cols, values), tmp_path / "f")
     disk = rw.MatrixCompletion(max_iter=2).fit(rw.ShardFolder(folder))
+    by_path = rw.MatrixCompletion(max_iter=2).fit(folder)
     memory = rw.MatrixCompletion(max_iter=2).fit(Observations.from_labels(as_text(rows), cols, values))
     pairs = as_text(rows[:20]), cols[:20]
-    assert np.array_equal(disk.predict_entries(*pairs), memory.predict_entries(*pairs))
+    for fitted in (disk, by_path):
+        assert np.array_equal(fitted.predict_entries(*pairs), memory.predict_entries(*pairs))
     disk.save(tmp_path / "m.rankwise")
     assert np.array_equal(rw.load(tmp_path / "m.rankwise").predict_entries(*pairs), memory.predict_entries(*pairs))
 
@@ -191,8 +193,8 @@ def test_an_estimator_learns_from_a_folder(tmp_path):
     "settings",
     [
         {"calibration": 0.1},
-        {"refine": "economic"},
-        {"refine": "factors"},
+        {"method": "eglrl"},
+        {"method": "factors"},
         {"method": "admm", "rank": 2, "loss": "l1"},
         {"method": "wiberg", "rank": 2, "loss": "l1"},
     ],

@@ -15,6 +15,7 @@ from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
 from ..observations import LabelIndex, Observations
 from ..selection import Score, fitting_scores, split_entries
+from ..solvers import Checkpoint
 from ..solvers.checkpoint import check_folder
 from ..solvers.validation import need_in_memory
 from ..storage import is_shard_folder
@@ -70,26 +71,29 @@ class Settings(ToldToRead):
 
     def estimator(self) -> MatrixCompletion:
         """The estimator that does what was asked."""
-        chosen = {key: getattr(self, key) for key in ("method", "refine", "offsets") if getattr(self, key) is not None}
         return MatrixCompletion(
             self.loss[0] if self.loss[1] is None else self.given_loss,  # type: ignore[arg-type]
             self.rank,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            checkpoint=self.checkpoint,
-            checkpoint_every=self.every,
-            resume=self.resume,
-            n_jobs=self.threads,
+            method=self.chosen,
+            offsets=self.offsets or "auto",
+            checkpoint=None if self.checkpoint is None else Checkpoint(self.checkpoint, self.every, self.resume),
+            n_jobs=-1 if self.threads is None else self.threads,
             random_state=self.seed,
-            **chosen,
         )
+
+    @property
+    def chosen(self) -> str:
+        """Name of the method."""
+        names = {"coefficients": "glrl", "economic": "eglrl", "none": "glrl-none"}
+        return self.method or names.get(self.refine or "bayes", self.refine or "bayes")
 
     @property
     def n_steps(self) -> int | None:
         """Steps that the fit takes, if that is known beforehand."""
-        name = self.method or self.refine or "bayes"
-        solver = solvers.METHODS[name][0] if name in solvers.METHODS else None
-        if solver is not None and not solver.grows:
+        solver = solvers.METHODS[self.chosen][0]
+        if not solver.grows:
             return self.max_iter or solver.max_iter
         return self.rank if isinstance(self.rank, int) else None
 

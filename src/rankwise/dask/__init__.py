@@ -1,8 +1,7 @@
-"""Learning on a Dask cluster: the same estimator, its entries with the workers."""
+"""Observed entries on the workers of a Dask cluster, for the same estimators and objectives as entries in memory."""
 
-from .completion import MatrixCompletion
 from .entries import ClusterEntries
 from .frames import read_frame, read_parquet
 from .shards import read_shards
 
-__all__ = ["ClusterEntries", "MatrixCompletion", "read_frame", "read_parquet", "read_shards"]
+__all__ = ["ClusterEntries", "read_frame", "read_parquet", "read_shards"]

@@ -1,8 +1,9 @@
-"""Estimators in the manner of scikit-learn: validate, build, solve, store."""
+"""Estimators with the interface of scikit-learn."""
 
+from .base import load
 from .completion import MatrixCompletion
 from .imputer import LowRankImputer
-from .pairs import PairRegressor, SignedLinkPredictor
+from .links import SignedLinkPredictor
 from .robust import RobustFactorization
 
-__all__ = ["LowRankImputer", "MatrixCompletion", "PairRegressor", "RobustFactorization", "SignedLinkPredictor"]
+__all__ = ["LowRankImputer", "MatrixCompletion", "RobustFactorization", "SignedLinkPredictor", "load"]

@@ -1,6 +1,5 @@
-"""Intervals of a fitted estimator: from its variances or from two quantile fits, whichever is sharper."""
+"""Calibration of prediction intervals, with widths from posterior variances or from two quantile fits."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,62 +9,64 @@ from .._checks import is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
-from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
+from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs
 from ..model.residuals import PlacedEntries, entries_of
+from ..model.scales import spread_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
 from ..solvers.validation import need_in_memory
 
-WAYS = ("auto", "variances", "quantiles")
+WIDTHS = ("auto", "variances", "quantiles")
 
 
-def set_aside(observations: Observations, share: Any, seed: int) -> tuple[Observations, Observations | None]:
-    """Entries to learn from, and entries to calibrate on if any are asked for."""
+def set_aside(entries: Any, share: Any, seed: int) -> tuple[Any, Observations | None]:
+    """Split `entries` into training entries and a share for calibration; None if the share is zero."""
     if not is_number(share) or not 0 <= share < 1:
-        raise SettingError(f"`calibration` must be a share of the entries from 0 to below 1, got {share!r}.")
-    return (
-        split_entries(
-            need_in_memory(observations, "`calibration`", "give held-out ones to `calibrate`"), float(share), seed
-        )
-        if share
-        else (observations, None)
-    )
+        raise SettingError(f"`calibration` must be a number from 0 to below 1, got {share!r}.")
+    if share == 0:
+        return entries, None
+    observations = need_in_memory(entries, "`calibration`", "pass held-out entries to `calibrate`")
+    return split_entries(observations, float(share), seed)
 
 
-def calibrated(estimator: Any, held_out: Any, train: Observations | None, coverage: Any, by: str) -> LowRankModel:
-    """The estimator's model with intervals that hold on entries like the held-out ones.
+def calibrate(
+    estimator: Any, model: LowRankModel, held_out: Any, train: Any, coverage: Any = 0.8, by: str = "auto"
+) -> tuple[Calibration, dict[str, Any]]:
+    """Return intervals calibrated on `held_out`, and facts about them for the model.
 
-    Both ways of getting widths are calibrated on all held-out entries and compared there by their interval score, a
-    choice between two that moves a coverage by far less than the entries' number does.
+    Both kinds of widths are calibrated on all held-out entries and compared there by their interval score; choosing
+    between two changes the coverage by much less than the number of entries does.
     """
-    model: LowRankModel = estimator.model_
     refuse_signs(model.loss, model.link)
     check_coverage(coverage)
-    if by not in WAYS:
-        raise SettingError(f"`by` must be one of {', '.join(map(repr, WAYS))}, got {by!r}.")
+    if by not in WIDTHS:
+        raise SettingError(f"`by` must be one of {', '.join(map(repr, WIDTHS))}, got {by!r}.")
     if train is not None and by == "quantiles":
         need_in_memory(train, 'by="quantiles"', 'use by="variances"')
     train = train if isinstance(train, Observations) else None
     if train is None and by == "quantiles":
-        raise SettingError("The quantile fits need the entries of `fit`, which a pickle does not keep; fit again.")
+        raise SettingError(
+            'by="quantiles" needs the training entries, which are not part of a pickle or a file; call `fit` again.'
+        )
     entries = entries_of(model, held_out)
     refuse_seen(model, entries)
-    found: dict[str, Calibration] = {}
+    candidates: dict[str, Calibration] = {}
     if by != "quantiles":
-        found["variances"] = Calibration.on(model, _spread(model, train), *entries[:3])
+        candidates["variances"] = Calibration.on(model, _spread(model, train), *entries[:3])
     if by != "variances" and train is not None:
-        pair = _pair(estimator, train, coverage, entries, needed=by == "quantiles")
+        pair = _quantile_fits(estimator, train, coverage, entries, required=by == "quantiles")
         if pair is not None:
-            found["quantiles"] = Calibration.on(model, pair, *entries[:3])
-    scores = {name: each.interval_score(model, entries[:3], coverage) for name, each in found.items()}
+            candidates["quantiles"] = Calibration.on(model, pair, *entries[:3])
+    scores = {name: each.interval_score(model, entries[:3], coverage) for name, each in candidates.items()}
     best = min(scores, key=lambda name: scores[name])
-    about = {"by": best, "n_entries": found[best].n_entries, "coverage": float(coverage), "interval_scores": scores}
-    return replace(model, calibration=found[best], facts=model.facts | {"intervals": about})
+    n_entries = candidates[best].n_entries
+    facts = {"by": best, "n_entries": n_entries, "coverage": float(coverage), "interval_scores": scores}
+    return candidates[best], {"intervals": facts}
 
 
 def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
-    """Say so if some of the entries were learned from; intervals calibrated on them would be too narrow."""
+    """Raise `DataError` if the model was fitted to some of the entries: intervals would be too narrow."""
     if model.seen is None:
         return
     keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
@@ -77,24 +78,25 @@ def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
 
 
 def _spread(model: LowRankModel, train: Observations | None) -> Spread:
-    """Scales of rows and columns from the training entries; equal ones if these are gone."""
+    """Return noise scales of rows and columns from the training entries; equal ones if these are not available."""
     if train is not None:
         return spread_of(model, *entries_of(model, train))
     noise = (0.0 if model.targets is None else model.targets.noise_variance) or 1.0
     return Spread(noise, *(np.ones(size) for size in model.shape))
 
 
-def _pair(estimator: Any, train: Any, coverage: Any, entries: PlacedEntries, needed: bool) -> Pair | None:
-    """Two fits with the estimator's settings but the quantile loss; None if these do not go with that loss."""
-    ends = (0.5 * (1 - coverage), 0.5 * (1 + coverage))
-    whole = {"calibration": 0.0, "checkpoint": None, "checkpoint_every": None, "resume": False}
-    whole = {name: value for name, value in whole.items() if name in estimator.get_params()}
-    fits = [clone(estimator).set_params(loss=Quantile(q), **whole) for q in ends]
+def _quantile_fits(
+    estimator: Any, train: Observations, coverage: float, entries: PlacedEntries, required: bool
+) -> Pair | None:
+    """Fit two quantiles with the estimator's parameters; None if these do not allow the quantile loss."""
+    fits = [
+        clone(estimator).set_params(loss=Quantile(q), calibration=0.0, checkpoint=None)
+        for q in (0.5 * (1 - coverage), 0.5 * (1 + coverage))
+    ]
     try:
-        for each in fits:
-            each._learn(train)  # not `fit`, which takes pairs in some estimators
+        lower, upper = (each.fit(train).model_ for each in fits)
     except RankwiseError:
-        if needed:
+        if required:
             raise
         return None
-    return pair_of(fits[0].model_, fits[1].model_, entries.rows, entries.cols)
+    return pair_of(lower, upper, entries.rows, entries.cols)

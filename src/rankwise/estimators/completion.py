@@ -1,272 +1,105 @@
 """`MatrixCompletion`: the general estimator."""
 
-import math
 import os
-from typing import Any
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
 
-from .. import losses
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import validate_data
+
 from .._errors import SettingError
-from ..kernels.lanes import padded
 from ..losses import Loss
-from ..losses.base import takes_signs
-from ..objectives import Objective, Problem
-from ..observations import Observations
-from ..selection import choose_ridge
-from ..solvers import METHODS, BayesSweeps, FactorSweeps, GreedyPursuit, get
-from ..solvers.validation import need_in_memory
-from .base import LowRankEstimator, loss_for
-from .matrices import MatrixEstimator
-
-REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
-CAP = 31  # factors that the default has at most
-MORE = 8  # factors that going on from a model may add
-FADED = 0.1  # least effect, in standard deviations of the noise, of those it keeps
-RIDGES = tuple(float(2**k) for k in range(7, -5, -1))
+from ..observations import Observations, is_frame
+from ..solvers import Checkpoint, Record, Solver
+from .entries import as_targets, entries_of, entries_of_pairs, is_table_of_two
+from .fitting import CompletionEstimator
 
 
-class Completion(LowRankEstimator):
-    """Settings of `MatrixCompletion`, and the solver they ask for; shared with the estimators of pairs."""
+class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
+    """Learn a matrix from some of its entries: offsets of rows and columns plus a low-rank part.
 
-    def __init__(
-        self,
-        loss: str | Loss = "auto",
-        rank: int | str = "auto",
-        *,
-        refine: Any = "bayes",
-        offsets: str = "auto",
-        ridge: float | str | None = None,
-        count_power: float = 0.0,
-        pattern_prior: bool = True,
-        shrinkage: float = 1.0,
-        block: int | None = None,
-        method: str | None = None,
-        oracle: Any = "power",
-        tol: float | None = None,
-        max_iter: int | None = None,
-        time_limit: float | None = None,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int | None = None,
-        resume: bool = False,
-        dtype: Any = "float32",
-        n_jobs: int | None = None,
-        calibration: float = 0.0,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.rank = rank
-        self.refine = refine
-        self.offsets = offsets
-        self.ridge = ridge
-        self.count_power = count_power
-        self.pattern_prior = pattern_prior
-        self.shrinkage = shrinkage
-        self.block = block
-        self.method = method
-        self.oracle = oracle
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.resume = resume
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.calibration = calibration
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
-        """The named method, sweeps, or a pursuit with the asked refinement."""
-        self._check_together()
-        loss = loss_for(self.loss, observations, self._kind() != "bayes")
-        if self._kind() == "bayes":
-            return self._bayes(), self._cap(observations) if self.rank == "auto" else self.rank
-        if self._kind() == "factors":
-            return self._factors(observations, loss, seed)
-        solver = self.method or GreedyPursuit(self.refine, self.oracle, self.shrinkage)
-        fixed = self.method is not None and not METHODS.get(self.method, (get(self.method),))[0].grows
-        if fixed and self.rank == "auto":
-            raise SettingError(f"method={self.method!r} works at one rank: give `rank` as a number.")
-        return solver, self._pursued_rank(observations, solver, loss, seed)
-
-    def _cap(self, observations: Observations) -> int:
-        """Factors that the entries may support; going on from a model, those it has and a few more at most."""
-        start, most = self._start(), most_factors(observations)
-        if start is None or start.learned is None:
-            return most
-        return max(start.learned.rank, min(most, start.learned.rank + MORE))
-
-    def _objective(self, observations: Observations) -> Objective:
-        loss = loss_for(self.loss, observations, self._kind() != "bayes")
-        if self._kind() in ("bayes", "factors"):
-            return Problem(observations, loss, dtype=self.dtype, n_jobs=self.n_jobs)
-        offsets = "none" if self.offsets == "auto" or self.method is not None else self.offsets
-        return self._pursued(observations, loss, offsets, 0.0 if self.ridge is None else self.ridge)
-
-    def _kind(self) -> str:
-        """One of "bayes", "factors" and "pursuit"."""
-        if self.method in ("bayes", "factors"):
-            return str(self.method)
-        by_name = isinstance(self.refine, str) and self.method is None
-        return self.refine if by_name and self.refine in ("bayes", "factors") else "pursuit"
-
-    def _bayes(self) -> BayesSweeps:
-        if self.ridge is not None:
-            raise SettingError(
-                f'refine="bayes" learns its ridge; leave out ridge={self.ridge!r}, or use refine="factors".'
-            )
-        return BayesSweeps(
-            "both" if self.offsets == "auto" else self.offsets,
-            self.block,
-            pattern_prior=self.pattern_prior,
-            least_effect=FADED if self.rank == "auto" else 0.0,
-        )
-
-    def _factors(self, observations: Observations, loss: Any, seed: int) -> tuple[Any, Any]:
-        rank: Any = 16 if self.rank == "auto" else self.rank
-        unit, per_offset = ridge_units(losses.get(loss), observations)
-
-        def solver(ridge: Any) -> FactorSweeps:
-            offsets = "both" if self.offsets == "auto" else self.offsets
-            ridges = {"ridge": ridge, "offset_ridge": per_offset * FactorSweeps.offset_ridge}
-            return FactorSweeps(offsets, self.block, count_power=self.count_power, **ridges)
-
-        start = self._start()
-        if start is not None and start.learned is not None and self.ridge in (None, "auto"):
-            return solver(float(start.learned.rows.precisions[0])), rank  # chosen before
-        if self.ridge is None or self.ridge == "auto":
-            observations = need_in_memory(observations, 'ridge="auto"', "give `ridge` as a number")
-            per_row = observations.n_observed / observations.shape[0]
-            self.path_ = choose_ridge(
-                observations,
-                self._objective,
-                solver,
-                ridges=[unit * ridge / per_row**self.count_power for ridge in RIDGES],
-                rank=rank,
-                loss=losses.get(loss),
-                max_iter=self.max_iter,
-                random_state=seed,
-            )
-            return solver(self.path_.best), rank
-        return solver(self.ridge), rank
-
-    def _check_together(self) -> None:
-        """Refuse settings that contradict each other."""
-        if isinstance(self.refine, str) and self.refine not in REFINEMENTS:
-            raise SettingError(f"Unknown refinement {self.refine!r}: use one of {', '.join(REFINEMENTS)}.")
-        if self.method is not None and (self.refine != "bayes" or self.oracle != "power" or self.offsets != "auto"):
-            raise SettingError(
-                f"method={self.method!r} fixes the refinement, the oracle and the offsets; leave out `refine`, "
-                "`oracle` and `offsets`, or leave out `method`."
-            )
-        if self._kind() == "pursuit" and self.block is not None:
-            raise SettingError(
-                f'`block` is for refine="bayes" and "factors"; leave out {self.block!r}, as the pursuits add one '
-                "component at a time."
-            )
-        if self._kind() != "factors" and self.count_power != 0:
-            raise SettingError(f'`count_power` is for refine="factors"; leave out {self.count_power!r}.')
-        for name, usual in (("oracle", "power"), ("shrinkage", 1.0)):
-            given = getattr(self, name)
-            if given != usual and (self._kind() != "pursuit" or self.method is not None):
-                raise SettingError(
-                    f'`{name}` is for refine="coefficients", "economic" and "none"; leave out {given!r}, or choose one '
-                    "of these."
-                )
-
-
-class MatrixCompletion(MatrixEstimator, Completion):
-    """Learn a matrix from some of its entries: offsets of rows and columns, and a low-rank part.
-
-    With nothing set, everything is learned: the offsets, the factors, how far each is to be trusted, and the noise.
+    With default parameters, offsets, factors, their posterior variances, the regularization and the noise variance are
+    estimated by variational Bayes.
 
     Parameters
     ----------
     loss : str or Loss, default="auto"
         "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
         "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
-        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1; for others Huber's, linear
-        from 1.345 standard deviations of the targets on, with refine="bayes", and square without.
+        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1. For other targets it is Huber's loss, linear
+        beyond 1.345 standard deviations of the targets, with method="bayes", and square with other methods.
     rank : int or "auto", default="auto"
-        Largest rank. For refine="bayes" components that the data does not support fade out. "auto" starts there with
-        about as many as rows or columns, whichever there are more of, have entries on average, at least 7 and at most
-        31, and leaves out those that come to move no prediction by a tenth of the noise's standard deviation; it is 16
-        for "factors", and chosen on held-out entries for the pursuits, see `path_`.
-    refine : {"bayes", "factors", "coefficients", "economic", "none"}, default="bayes"
-        "bayes": sweeps over rows and columns, the ridge and the noise learned. "factors": the same with a given ridge.
-        The others are the paper's pursuits, one rank at a time: all coefficients refitted when a rank joins, two
-        numbers, or nothing; the first two need a smooth loss.
+        Largest rank. "auto" depends on the method. "bayes" starts from the mean number of entries per row, or per
+        column if there are more columns, at least 7 and at most 31, and prunes components that change no prediction by
+        a tenth of the noise's standard deviation. "factors" uses 16. Pursuits choose it on held-out entries, see
+        `path_`. Other methods need an integer. An explicit rank is never reduced.
+    method : str or solver object, default="bayes"
+        "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
+        ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
+        "r1mp-economic", "ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco"; ``rankwise methods`` describes
+        them. An object of `rankwise.solvers` carries the settings that only it has, such as
+        ``BayesSweeps(pattern_prior=False)`` or ``GreedyPursuit("coefficients", oracle="lanczos")``.
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
-        What is added to every prediction. "auto" is "both" for "bayes" and "factors", and "none", as in the paper, for
-        the pursuits, which leave the offsets alone once they are fitted.
-    ridge : float or "auto", optional
-        Of the factors, for refine="factors": "auto" (the default) chooses it on held-out entries. For the pursuits,
-        ``ridge / 2 * ||X||_F**2`` is added. Learned by "bayes".
-    count_power : float, default=0
-        For refine="factors": the ridge of a row with n entries is ``ridge * n**count_power``; 1 is a ridge per entry.
-    pattern_prior : bool, default=True
-        For "bayes": whether *which* entries a row has says something of its factors.
-    shrinkage : float, default=1
-        For the pursuits: share of every step that is taken, as in boosting.
-    block : int, optional
-        For "bayes" and "factors": components that start together, from one gradient; all of them by default.
-    method : str, optional
-        A method by name instead of all the above but `loss`, `rank` and a pursuit's `ridge`: "bayes" (the default's
-        name), or a method of the paper such as "eglrl", "glrl", "r1mp", "altmin"; `rankwise methods` lists them.
-    oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
-        How the pursuits find a top singular pair; "power" is the paper's 30 power iterations.
-    tol : float, optional
-        Stop early when a step changes the value by less than this share of it.
+        Offsets added to every prediction. "auto" is "both" for "bayes" and "factors" and "none" for other methods,
+        which fit the offsets first and then keep them. Must be "auto" if `method` is a solver with `offsets`.
+    ridge : float, "auto" or None, default=None
+        L2 regularization. For "factors" it applies to the factors, and None or "auto" chooses it on held-out entries.
+        For other methods, ``ridge / 2 * ||X||_F**2`` is added to the objective. Must be None for "bayes", and for a
+        solver object with `ridge`, for which "auto" replaces the object's.
     max_iter : int, optional
-        Sweeps of "bayes" and "factors"; 10 by default.
+        Largest number of iterations; 10 sweeps for "bayes" and "factors".
+    tol : float, optional
+        Stop if an iteration changes the objective by less than this fraction. By default 0 for pursuits and 1e-4 for
+        other methods.
     time_limit : float, optional
-        Stop after this many seconds.
+        Stop after the iteration that exceeds this many seconds.
     warm_start : bool, default=False
-        Whether `fit` goes on from the model of the fit before: with more entries, rows and columns, matched by label or
-        number, or at a higher rank. The pursuits go on to a higher rank only.
-    checkpoint : path, optional
-        Folder to write checkpoints to while the fit lasts; see docs/long-fits.md.
-    checkpoint_every : int, optional
-        Steps between two checkpoints; by default one is written every half minute or so.
-    resume : bool, default=False
-        Whether `fit` goes on from the last checkpoint in the folder, if there is one. It ends with the same bits as a
-        fit that was never stopped; data and settings must be what they were, but for `max_iter`, `tol`, `time_limit`,
-        `n_jobs` and `verbose`. A rank or ridge that is "auto" is chosen again, which gives the same one.
-    dtype : {"float32", "float64"}, default="float32"
-    n_jobs : int, optional
-        Threads; None means all usable cores. Results do not depend on it.
+        If True, `fit` starts from the model of the previous fit: with more entries, rows and columns, matched by label
+        or number, or with a higher rank. Pursuits can only continue to a higher rank.
+    checkpoint : path, Checkpoint or None, default=None
+        Folder to write checkpoints to during the fit, or ``rankwise.Checkpoint(folder, every=..., resume=True)``. See
+        docs/long-fits.md.
     calibration : float, default=0
-        Share of the entries that `fit` keeps for `predict_interval` instead of learning from them, such as 0.1. Two
-        more fits are then tried, by quantiles; `calibrate` can be told not to.
+        Fraction of the entries that `fit` sets aside to calibrate `predict_interval`, such as 0.1. Up to two more
+        models are then fitted; see `calibrate`.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the factors and of the arithmetic.
+    n_jobs : int or None, default=-1
+        Number of threads; -1 means all usable cores, None means 1 unless in a `joblib.parallel_config` context. Results
+        do not depend on it. On a cluster, workers use all of their threads.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds the start; None means 0, so that fits repeat.
+        Seed of the random start; None means 0, so that fits repeat.
     verbose : {0, 1}, default=0
-        1 writes a line per step to standard error; in a notebook, it shows a bar instead.
+        1 writes a line per iteration to standard error, or shows a progress bar in a notebook.
 
     Attributes
     ----------
     model_ : LowRankModel
-    theta_, U_, V_ : ndarray
-        Coefficients and unit factors at the model's rank.
+    theta_ : ndarray of shape (rank,)
+        Coefficients of the components.
+    U_, V_ : ndarray of shape (n_rows, rank) and (n_cols, rank)
+        Unit factors.
     offsets_ : Offsets or None
-    path_ : Choice
-        Validation scores of the ranks (or ridges) tried, where one was to be chosen.
+    path_ : Choice or None
+        Validation scores of the ranks or ridges that were tried, if one was chosen.
     history_ : History
-        One record per step: rank reached, value, sigma, times.
+        One record per iteration: rank, objective, times, held-out score.
     status_ : Status
         Why the fit stopped.
-    observations_ : Observations
-        The entries that were learned from, for `residuals` and `calibrate`; the same object, not a copy, if
-        Observations were given. Not kept in a pickle.
+    observations_ : Observations, ShardFolder or ClusterEntries
+        Training entries, used by `residuals` and `calibrate`; the object that was given to `fit`, not a copy. Not part
+        of pickles and files, like `history_` and `status_` of files.
     n_features_in_ : int
-        Number of columns.
+        Number of columns; 2 after a fit to pairs.
     n_iter_ : int
-        Number of steps.
+        Number of iterations.
     feature_names_in_ : ndarray
-        Names of the columns, if `fit` got a data frame that is the matrix.
+        Names of the columns, if X was a data frame that is the matrix, or one of pairs.
 
     Examples
     --------
@@ -274,7 +107,7 @@ class MatrixCompletion(MatrixEstimator, Completion):
     >>> import rankwise as rw
     >>> nan = np.nan
     >>> X = np.array([[1, 2, 3, nan], [2, 4, nan, 8], [3, nan, 9, 12], [nan, 8, 12, 16.0]])  # one times table
-    >>> model = rw.MatrixCompletion("square", rank=1, refine="factors", ridge=0.01, offsets="none").fit(X)
+    >>> model = rw.MatrixCompletion("square", rank=1, method="factors", ridge=0.01, offsets="none").fit(X)
     >>> model.predict_entries([0, 3], [3, 0]).round(1)
     array([4., 4.])
 
@@ -286,26 +119,169 @@ class MatrixCompletion(MatrixEstimator, Completion):
     >>> films, scores = model.recommend("a", 1)
     >>> print(films)
     ['z']
+
+    With pairs as samples, scikit-learn's tools split entries:
+
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> seen = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
+    >>> pairs = np.column_stack((seen.rows, seen.cols))
+    >>> folds = KFold(3, shuffle=True, random_state=0)  # without shuffling, whole rows would be held out
+    >>> print(cross_val_score(rw.MatrixCompletion(rank=4), pairs, seen.targets, cv=folds).round(1))  # R²
+    [0.7 0.7 0.7]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CompletionEstimator._parameter_constraints,
+        "loss": [str, Loss],
+        "calibration": [Real],
+    }
 
-def ridge_units(loss: Loss, observations: Observations) -> tuple[float, float]:
-    """What ridges of factors and of offsets are in, so that fits do not depend on the unit of the targets.
+    def __init__(
+        self,
+        loss: str | Loss = "auto",
+        rank: int | str = "auto",
+        *,
+        method: str | Solver[Any, Any] = "bayes",
+        offsets: str = "auto",
+        ridge: float | str | None = None,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        time_limit: float | None = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        calibration: float = 0.0,
+        dtype: Any = "float32",
+        n_jobs: int | None = -1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.rank = rank
+        self.method = method
+        self.offsets = offsets
+        self.ridge = ridge
+        self.max_iter = max_iter
+        self.tol = tol
+        self.time_limit = time_limit
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.calibration = calibration
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
-    With u for their spread, to a power of two: squared factors grow as u and squared offsets as its square, and so
-    does a loss like the square; the piecewise-linear ones grow as u.
-    """
-    if takes_signs(loss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
-        return 1.0, 1.0
-    spread = observations.target_facts().spread
-    unit = 1.0 if spread == 0 else 2.0 ** round(math.log2(spread))
-    return (1.0, 1.0 / unit) if loss.piecewise_linear else (unit, 1.0)
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        row: Any = None,
+        col: Any = None,
+        value: Any = None,
+        weight: Any = None,
+        held_out: Any = None,
+        callback: Callable[[Record], bool | None] | None = None,
+    ) -> Any:
+        """Fit the model to the observed entries of a matrix, or to (row, column) pairs and their values.
+
+        Parameters
+        ----------
+        X : matrix, data frame, path, or pairs
+            A SciPy sparse matrix, whose stored entries are observed, explicit zeros included; an array with NaN at
+            unknown entries; `Observations`; a `ShardFolder` or its path; `ClusterEntries`, a Dask data frame or paths
+            of Parquet files, which the workers of the current Dask client read. A data frame (pandas, polars, pyarrow)
+            has one line per entry if `col` and `value` are given; else it is the matrix, with missing values at
+            unknown entries, and its index and columns become labels. With `y`, an array-like or data frame of shape
+            (n_pairs, 2): a row label and a column label per pair; a repeated pair gets the mean of its values.
+        y : array-like of shape (n_pairs,), optional
+            Values of the pairs. Ignored if X has other than two columns, as in a pipeline.
+        sample_weight : array-like of shape (n_pairs,), optional
+            Weights of the pairs.
+        row, col, value, weight : column name, optional
+            Columns of a long data frame or of Parquet files: row label, column label, observed value, weight of the
+            entry's loss.
+        held_out : as X, without y; optional
+            Validation entries. Their mean loss is stored in `history_` after each iteration; the time this takes does
+            not count towards `time_limit`. They are matched to X by label; others are ignored.
+        callback : callable, optional
+            Called with each iteration's `Record`; stops the fit if it returns true.
+        """
+        names = {"row": row, "col": col, "value": value, "weight": weight}
+        if y is not None and is_table_of_two(X) and row is col is value is None:
+            self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
+            return self
+        if sample_weight is not None:
+            raise SettingError("`sample_weight` needs pairs in `X` and values in `y`; use `weight` for a data frame.")
+        with entries_of(X, **names) as entries:
+            self._learn(entries, _aligned(held_out, entries, names), callback)
+        if is_frame(X) and col is None and entries.col_labels is not None:
+            self.feature_names_in_ = entries.col_labels.astype(object)
+        return self
+
+    def _fit_pairs(
+        self, X: Any, targets: NDArray[Any], sample_weight: ArrayLike | None, held_out: Any, callback: Any
+    ) -> None:
+        entries = entries_of_pairs(X, targets, sample_weight)
+        self._learn(entries, _aligned(held_out, entries, {}), callback)
+        validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predict the values of (row, column) pairs, in the units of the targets.
+
+        That is the response scale, but for losses of signs (logistic, hinge) the class, -1 or +1. Rows and columns that
+        are new get the constant and the offset of the other side.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_pairs, 2)
+            Row label and column label of each pair; numbers if the training data had no labels.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+        """
+        if not self._predicts_signs:
+            return self._predict_pairs(X, "response")
+        return np.where(self._predict_pairs(X, "link") > 0, 1.0, -1.0)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Score `predict` on pairs and their values: R², or the accuracy for losses of signs; higher is better.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_pairs, 2)
+        y : array-like of shape (n_pairs,)
+        sample_weight : array-like of shape (n_pairs,), optional
+        """
+        metric = accuracy_score if self._predicts_signs else r2_score
+        return float(metric(as_targets(y), self.predict(X), sample_weight=sample_weight))
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the factors of the rows of the matrix X, by `fold_in`; shape (n_rows, rank)."""
+        model = self._fitted()
+        by_label = is_frame(X) and model.col_labels is not None and "feature_names_in_" not in self.__dict__
+        is_matrix = is_frame(X) or sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)
+        if is_matrix and not by_label and self.n_features_in_ == model.shape[1]:
+            validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
+        return self.fold_in(X).row_factors()
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn: X may be sparse, contain NaN, or hold labels."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._fitted().rank
 
 
-def most_factors(observations: Observations) -> int:
-    """About as many as a row, or a column if there are more of them, has entries on average; at most 31.
-
-    With the offset they fill whole SIMD registers, of eight numbers each.
-    """
-    per_row = observations.n_observed // max(observations.shape)
-    return min(CAP, padded(max(per_row, 1)) - 1)
+def _aligned(held_out: Any, entries: Any, names: dict[str, Any]) -> Observations | None:
+    """Validation entries under the row and column numbers of the training entries."""
+    if held_out is None:
+        return None
+    return Observations.from_any(held_out, **(names if is_frame(held_out) else {})).aligned(entries)

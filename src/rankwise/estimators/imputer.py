@@ -1,80 +1,86 @@
-"""`LowRankImputer`: fills the missing cells of a table whose columns may be of different kinds."""
+"""`LowRankImputer`: imputation of tables whose columns have different types."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import validate_data
 
 from .._checks import is_whole
-from .._errors import DataError, DataTypeError, NotFittedError, SettingError
+from .._errors import DataError, DataTypeError, SettingError
+from ..losses import Loss
 from ..model import LowRankModel
 from ..objectives import Problem
-from ..solvers import BayesSweeps, FactorSweeps, fold_in, solve
-from .base import as_seed
+from ..observations import is_frame
+from ..solvers import BayesSweeps, FactorSweeps, Solver, fold_in, solve
+from .base import LowRankEstimator
 from .frames import Cells, as_table, filled, read
 from .tables import Table, Targets
 
 Array = NDArray[Any]
-FADING, RIDGED = 15, 30  # largest ranks of the two fits
-RIDGE = 4.0  # of the second, in units of the losses: log likelihoods
-FRESH = 3  # fits of the first from nothing, each with the noise that the one before left in every column
-ROUNDS = 12  # fits of the first at most; from the fourth on they go on from the one before,
-SHORT = 5  # for this many sweeps
-SETTLED = 0.1  # share by which no noise changes any more
+BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
+RIDGE = 4.0  # of the second model, in units of the losses, which are negative log likelihoods
+COLD_STARTS = 3  # fits of the first model from scratch, each with the noise per column that the previous one left
+MAX_FITS = 12  # of the first model; from the fourth on they are warm-started
+WARM_SWEEPS = 5  # of a warm-started fit
+NOISE_TOL = 0.1  # relative change of the noise below which the first model is final
 
 
 class Fit(NamedTuple):
-    """A model of the matrix that the table becomes, and the weights of its columns' losses."""
+    """A model of the encoded table, and the weight of each encoded column's loss, shape (width,)."""
 
     model: LowRankModel
     scales: Array
 
 
-class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Fill the missing cells of a table from a low-rank model with a loss per column.
+class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
+    """Impute missing cells of a table from a low-rank model with a loss per column.
 
-    Each column has the loss of its kind: real numbers Huber's, booleans logistic, ordered categories the proportional
-    odds, other categories and text one logistic loss for each category, counts Poisson's. A row of which nothing is
-    known gets the columns' best constants.
+    Each column has the loss of its type: Huber's for real numbers, logistic for booleans, proportional odds for ordered
+    categories, one logistic loss per category for other categories and text, Poisson's for counts. A row without any
+    value gets the best constant of each column.
 
-    Two models are learned and their predictions averaged: one with few factors, whose uncertainty and number are
-    learned with the noise of each column, and one with many factors, all shrunk by the same ridge. Real tables are
-    neither of exactly low rank nor without it; docs/tables.md has what each does alone.
+    Two models are fitted and their predictions averaged: one with few factors, whose posterior variances and number are
+    estimated together with the noise of each column, and one with many factors and a common ridge. Real tables are
+    neither exactly of low rank nor far from it; docs/tables.md compares the two and their mean.
 
     Parameters
     ----------
     columns : "auto", str, Loss, list or dict, default="auto"
-        The kind of every column: "huber", "square", "l1", "quantile", "poisson", "logistic" (two values), "ordinal",
+        Kind of the columns: "huber", "square", "l1", "quantile", "poisson", "logistic" (two values), "ordinal",
         "ordinal-hinge", "proportional-odds", "category", a loss for numbers such as ``rankwise.losses.Huber(1.0)``, or
-        "auto": by the column's type. A list has one for each column, a dict some by name (by number for arrays). By
-        type: real numbers are "huber", booleans "logistic", ordered categories "proportional-odds", other categories
-        and text "category"; integers are counts, "poisson", unless one is negative, else "huber".
+        "auto". A list has one kind per column, a dict maps some names (numbers for arrays) to kinds. "auto" depends on
+        the column's type: "huber" for real numbers, "logistic" for booleans, "proportional-odds" for ordered
+        categories, "category" for other categories and text, "poisson" for integers unless one is negative, then
+        "huber".
     rank : int or "auto", default="auto"
-        Largest number of factors; "auto" is 15 for the first model, where those that the table does not support fade
-        out, and 30 for the second.
+        Largest number of factors; "auto" is 15 for the first model, which shrinks those that the table does not support
+        to zero, and 30 for the second.
     keep_empty_features : bool, default=False
-        Whether columns without any value at `fit` are kept, filled with 0, False or the first category, or left out,
-        as in scikit-learn's imputers.
+        If True, columns without any value at `fit` are kept and filled with 0, False or the first category. If False,
+        `transform` drops them, as scikit-learn's imputers do.
     max_iter : int, default=30
-        Sweeps over rows and columns; of the first model several times as many.
+        Largest number of sweeps over rows and columns per fit; the first model is fitted several times.
     tol : float, default=1e-5
-        Stop a fit when a sweep changes the value by less than this share of it.
-    n_jobs : int, optional
-        Threads; None means all usable cores. Results do not depend on it.
+        Stop a fit if a sweep changes the objective by less than this fraction.
+    n_jobs : int or None, default=-1
+        Number of threads; -1 means all usable cores, None means 1 unless in a `joblib.parallel_config` context. Results
+        do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Seeds the start; None means 0, so that fits repeat.
+        Seed of the random start; None means 0, so that fits repeat.
 
     Attributes
     ----------
     table_ : Table
-        Names and kinds of the columns, and how each becomes columns of a matrix.
+        Names and kinds of the columns, and their encoding as columns of a matrix.
     fits_ : list of (model, scales)
-        The two models of that matrix, and the weight of the loss of each of its columns: one over the noise of
-        numbers, one for categories. Empty if no column has two different values.
+        The two models of the encoded table, and the weight of each encoded column's loss: the inverse noise for
+        numbers, 1 for categories. Empty if no column has two distinct values.
     n_iter_ : int
-        Sweeps that the second model took.
+        Sweeps of the second model.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         If the table has names.
@@ -89,6 +95,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     [2. 4. 6.]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LowRankEstimator._parameter_constraints,
+        "columns": [str, Loss, Sequence, Mapping],
+        "rank": [Integral, str],
+        "keep_empty_features": ["boolean"],
+        "max_iter": [Integral],
+        "tol": [Real],
+    }
+
     def __init__(
         self,
         columns: Any = "auto",
@@ -97,7 +112,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         keep_empty_features: bool = False,
         max_iter: int = 30,
         tol: float = 1e-5,
-        n_jobs: int | None = None,
+        n_jobs: int | None = -1,
         random_state: Any = None,
     ) -> None:
         self.columns = columns
@@ -108,8 +123,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None) -> "LowRankImputer":
-        """Learn from the cells that have a value.
+        """Fit both models to the cells that have a value.
 
         Parameters
         ----------
@@ -118,93 +134,104 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         y : ignored
         """
         if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):  # type: ignore[operator]
-            raise SettingError(f"`rank` must be an integer of at least 1 or 'auto', got {self.rank!r}.")
+            raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
         _, cells = self._read(X, reset=True)
         self.table_ = Table.learn(cells, self.columns)
-        targets, n_rows = self.table_.targets(cells), cells[0].values.size
+        targets, n_rows, seed = self.table_.targets(cells), cells[0].values.size, self._seed()
         self.fits_, self.n_iter_ = [], 0
         if self.table_.width:
-            nothing = np.zeros((n_rows, self.table_.width))
-            first = self.table_.scales(targets, nothing, nothing)
-            fading = self._fading(targets, first, n_rows)
-            between = np.sqrt(first * fading.scales)  # the noise that is left is too little for the ridge
-            self.fits_ = [fading, self._ridged(targets, between, n_rows)]
+            zeros = np.zeros((n_rows, self.table_.width))
+            initial = self.table_.scales(targets, zeros, zeros)
+            bayes = self._fit_bayes(targets, initial, n_rows, seed)
+            between = np.sqrt(initial * bayes.scales)  # the residual noise alone is too small for the ridge
+            self.fits_ = [bayes, self._fit_ridge(targets, between, n_rows, seed)]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Fill the missing cells of a table with the same columns; observed cells stay as they are.
+        """Fill the missing cells of a table with the columns of `fit`; observed cells are kept.
 
-        Every row is solved for given the columns, as in the fit, whether it was there or is new.
+        Each row's factors are solved for given the columns' factors, for rows of `fit` and new rows alike.
+
+        Parameters
+        ----------
+        X : pandas or polars DataFrame, or array of shape (n_rows, n_columns)
 
         Returns
         -------
-        A table of the same type, with the same column types, categories and index.
+        DataFrame or ndarray
+            Of the type of X, with its column types, categories and index.
         """
-        if not hasattr(self, "table_"):
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet; call `fit` first.")
+        if "table_" not in self.__dict__:
+            raise self._not_fitted()
         table, cells = self._read(X, reset=False)
         values = self.table_.values(self._predict(cells))
-        return filled(table, dict(enumerate(values)), cells, self._kept())
+        return filled(table, dict(enumerate(values)), cells, self._output_columns())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns that `transform` returns."""
+        """Return the names of the columns that `transform` returns."""
         names = super().get_feature_names_out(input_features)
-        return np.asarray(names)[self._kept()]
+        return np.asarray(names)[self._output_columns()]
 
-    def _fading(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
-        """Few factors, how many and how sure is learned; so is the noise of each column, from fit to fit."""
+    def _fit_bayes(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+        """Fit few factors and re-estimate the noise of each column, in turns until the noise settles."""
         solver = BayesSweeps("columns", pattern_prior=False)
         model: Any = None
-        for k in range(ROUNDS):
-            model, _ = self._solve(solver, FADING, targets, scales, n_rows, model if k >= FRESH else None)
-            before, scales = scales, self.table_.scales(targets, model.to_dense(), _variances(model))
-            if k + 1 >= FRESH and np.allclose(before, scales, rtol=SETTLED, atol=0):
+        for k in range(MAX_FITS):
+            start = model if k >= COLD_STARTS else None
+            model, _ = self._solve(solver, BAYES_RANK, self.table_.problem(targets, scales, n_rows), seed, start)
+            previous, scales = scales, self.table_.scales(targets, model.to_dense(), _variances(model))
+            if k + 1 >= COLD_STARTS and np.allclose(previous, scales, rtol=NOISE_TOL, atol=0):
                 break
-        return Fit(model, before)
+        return Fit(model, previous)
 
-    def _ridged(self, targets: Targets, scales: Array, n_rows: int) -> Fit:
-        """Many factors, all shrunk alike."""
+    def _fit_ridge(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+        """Fit many factors with a common ridge."""
         solver = FactorSweeps("columns", ridge=RIDGE)
-        model, self.n_iter_ = self._solve(solver, RIDGED, targets, scales, n_rows)
+        model, self.n_iter_ = self._solve(solver, RIDGE_RANK, self.table_.problem(targets, scales, n_rows), seed)
         return Fit(model, scales)
 
     def _solve(
-        self, solver: Any, cap: int, targets: Targets, scales: Array, n_rows: int, start: LowRankModel | None = None
+        self, solver: Solver[Any, Any], auto_rank: int, encoded: Any, seed: int, start: LowRankModel | None = None
     ) -> tuple[LowRankModel, int]:
-        observations, loss = self.table_.problem(targets, scales, n_rows)
-        problem = Problem(observations, loss, dtype=np.float64, n_jobs=self.n_jobs)  # type: ignore[arg-type]
-        rank: Any = cap if self.rank == "auto" else self.rank
-        sweeps = self.max_iter if start is None else min(SHORT, self.max_iter)
-        limits: dict[str, Any] = {"max_iter": sweeps, "tol": self.tol, "random_state": as_seed(self.random_state)}
-        found = solve(problem, solver, rank=rank, start=start, **limits)
-        return found.model, len(found.history)
+        """Return the fitted model and the number of sweeps; `encoded` is what `Table.problem` returns."""
+        problem = Problem(*encoded, dtype=np.float64, n_jobs=self.n_jobs)
+        result = solve(
+            problem,
+            solver,
+            rank=auto_rank if isinstance(self.rank, str) else self.rank,
+            max_iter=self.max_iter if start is None else min(WARM_SWEEPS, self.max_iter),
+            tol=self.tol,
+            start=start,
+            random_state=seed,
+        )
+        return result.model, len(result.history)
 
     def _predict(self, cells: list[Cells]) -> Array:
-        """Predictions at all cells, columns of the matrix: the mean of the models."""
+        """Mean of the models' link-scale predictions at all cells of the encoded table, shape (n_rows, width)."""
         n_rows, targets = cells[0].values.size, self.table_.targets(cells)
-        found = np.zeros((n_rows, self.table_.width))
+        predictions = np.zeros((n_rows, self.table_.width))
         for model, scales in self.fits_:
             new, loss = self.table_.problem(targets, scales, n_rows)
-            if new is not None:  # else nothing is known of any row
-                found += fold_in(model, new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
-        return found
+            if new is not None:  # None if no row has any value
+                predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
+        return predictions
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
-        """The table, checked, and its columns."""
+        """Return the validated table and its columns."""
         table = as_table(X)
         try:
-            validate_data(self, X if hasattr(X, "columns") else table, reset=reset, skip_check_array=True)
+            validate_data(self, X if is_frame(X) else table, reset=reset, skip_check_array=True)
         except (TypeError, ValueError) as error:
             raise (DataTypeError if isinstance(error, TypeError) else DataError)(str(error)) from None
         return table, read(table)
 
-    def _kept(self) -> list[int]:
-        """Columns that `transform` returns."""
-        left_out = () if self.keep_empty_features else self.table_.empty
-        return [j for j in range(len(self.table_.columns)) if j not in left_out]
+    def _output_columns(self) -> list[int]:
+        """Numbers of the columns that `transform` returns."""
+        dropped = () if self.keep_empty_features else self.table_.empty
+        return [j for j in range(len(self.table_.columns)) if j not in dropped]
 
     def __sklearn_tags__(self) -> Any:
-        """Missing cells and text are welcome."""
+        """Tags for scikit-learn: X may have missing cells, text and categories."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

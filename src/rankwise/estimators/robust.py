@@ -1,107 +1,102 @@
-"""`RobustFactorization`: low rank in the presence of outliers."""
+"""`RobustFactorization`: matrix completion in the presence of outliers."""
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
-from ..objectives import Objective
 from ..observations import Observations
-from ..solvers import GreedyPursuit, NonsmoothPursuit
-from .matrices import MatrixEstimator
+from ..solvers import Checkpoint, Solver
+from .completion import MatrixCompletion
 
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
 
 
-class RobustFactorization(MatrixEstimator):
-    """Learn a low-rank matrix from entries of which some are grossly wrong.
+class RobustFactorization(MatrixCompletion):
+    """Learn a low-rank matrix from entries of which some are gross errors.
 
-    The l1, quantile and epsilon-insensitive losses are learned by the nonsmooth pursuit (Algorithm 3 of the paper),
-    Huber by the smooth one.
+    `MatrixCompletion` with a robust loss and the pursuits of the paper.
 
     Parameters
     ----------
     loss : {"l1", "huber", "quantile", "epsilon-insensitive"} or Loss, default="l1"
-        ``rankwise.losses.Quantile(0.9)``, ``rankwise.losses.Huber(0.5)`` and the like set their parameter.
+        ``rankwise.losses.Quantile(0.9)``, ``rankwise.losses.Huber(0.5)`` and so on set its parameter.
     rank : int or "auto", default=10
-        Largest rank; counts every rank-one term. "auto" chooses it on held-out entries, see `path_`.
-    offsets : {"none", "global", "rows", "columns", "both"}, default="none"
-        What is added to every prediction; fitted first, then left alone. Where that puts most entries at the corner of
-        a nonsmooth loss (columns that are mostly one value), the pursuit hardly moves: see docs/robust.md.
-    ridge : float, default=0
-        Adds ``ridge / 2 * ||X||_F**2``.
-    step : {"best", "paper"}, default="best"
-        The best step along each direction, or the paper's diminishing one; for the nonsmooth losses.
-    shrinkage : float, default=0.7
-        Share of the best step that is taken.
-    oracle, tol, time_limit, checkpoint, checkpoint_every, resume, dtype, n_jobs, calibration, random_state, verbose
+        Largest number of rank-one terms. "auto" chooses it on held-out entries, see `path_`.
+    method : "auto", str or solver object, default="auto"
+        "auto" is the nonsmooth pursuit (Algorithm 3 of the paper, "glrl-nonsmooth") for the l1, quantile and
+        epsilon-insensitive losses, and "eglrl" for Huber's. Else as in `MatrixCompletion`, such as
+        ``rankwise.solvers.NonsmoothPursuit("paper", shrinkage=0.3)``.
+    offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
+        Offsets added to every prediction; "auto" is "none" for the pursuits. Offsets that put most entries at a kink of
+        a nonsmooth loss, as with columns that are mostly one value, stall the pursuit: see docs/robust.md.
+    ridge, max_iter, tol, time_limit, warm_start, checkpoint, calibration, dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
     ----------
-    model_, theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_
-        As in `MatrixCompletion`. The model is the best iterate; later ones are on its path.
+    model_ : LowRankModel
+        The best iterate; later ones are on its path.
+    theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_, n_iter_, feature_names_in_
+        As in `MatrixCompletion`.
 
     Examples
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> planted = rw.datasets.corrupted(80, 60, rank=2, density=0.6, share=0.1)  # a tenth of the entries is thrown off
+    >>> planted = rw.datasets.corrupted(80, 60, rank=2, density=0.6, share=0.1)  # a tenth of the entries is wrong
     >>> truth = planted.truth.to_dense()
     >>> robust = rw.RobustFactorization(rank=10).fit(planted.observations).reconstruct()
-    >>> plain = rw.MatrixCompletion("square", rank=10, refine="coefficients").fit(planted.observations).reconstruct()
+    >>> plain = rw.MatrixCompletion("square", rank=10, method="glrl").fit(planted.observations).reconstruct()
     >>> print(bool(np.abs(robust - truth).mean() < np.abs(plain - truth).mean()))
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = MatrixCompletion._parameter_constraints
 
     def __init__(
         self,
         loss: str | Loss = "l1",
         rank: int | str = 10,
         *,
-        offsets: str = "none",
-        ridge: float = 0.0,
-        step: str = "best",
-        shrinkage: float = 0.7,
-        oracle: Any = "power",
+        method: str | Solver[Any, Any] = "auto",
+        offsets: str = "auto",
+        ridge: float | str | None = None,
+        max_iter: int | None = None,
         tol: float | None = None,
         time_limit: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int | None = None,
-        resume: bool = False,
-        dtype: Any = "float32",
-        n_jobs: int | None = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         calibration: float = 0.0,
+        dtype: Any = "float32",
+        n_jobs: int | None = -1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.loss = loss
-        self.rank = rank
-        self.offsets = offsets
-        self.ridge = ridge
-        self.step = step
-        self.shrinkage = shrinkage
-        self.oracle = oracle
-        self.tol = tol
-        self.time_limit = time_limit
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.resume = resume
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.calibration = calibration
-        self.random_state = random_state
-        self.verbose = verbose
+        super().__init__(
+            loss,
+            rank,
+            method=method,
+            offsets=offsets,
+            ridge=ridge,
+            max_iter=max_iter,
+            tol=tol,
+            time_limit=time_limit,
+            warm_start=warm_start,
+            checkpoint=checkpoint,
+            calibration=calibration,
+            dtype=dtype,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
 
-    def _plan(self, observations: Observations, seed: int) -> tuple[Any, Any]:
-        """Algorithm 3 for nonsmooth losses, Algorithm 2 for Huber."""
-        if not isinstance(losses.get(self.loss), ROBUST):
+    def _resolved(self, entries: Observations) -> tuple[Loss, str | Solver[Any, Any]]:
+        """Loss and method of this fit; raise `LossError` unless the loss is robust."""
+        loss = losses.get(self.loss)
+        if not isinstance(loss, ROBUST):
             names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
-            raise LossError(f"RobustFactorization takes {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        nonsmooth = NonsmoothPursuit(self.step, shrinkage=self.shrinkage, oracle=self.oracle)
-        solver = GreedyPursuit("economic", self.oracle) if losses.get(self.loss).smooth else nonsmooth
-        return solver, self._pursued_rank(observations, solver, self.loss, seed)
-
-    def _objective(self, observations: Observations) -> Objective:
-        return self._pursued(observations, self.loss, self.offsets, self.ridge)
+            raise LossError(f"`loss` must be one of {names}, got {self.loss!r}; use MatrixCompletion for others.")
+        auto = "eglrl" if loss.smooth else "glrl-nonsmooth"
+        return loss, auto if isinstance(self.method, str) and self.method == "auto" else self.method

@@ -52,7 +52,7 @@ def rank_path(source: Any, *, ax: Any = None) -> Any:
     --------
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(80, 60, rank=2, density=0.5).observations
-    >>> axes = rw.plots.rank_path(rw.MatrixCompletion("square", refine="economic").fit(seen))
+    >>> axes = rw.plots.rank_path(rw.MatrixCompletion("square", method="eglrl").fit(seen))
     >>> axes.get_xlabel()
     'rank'
     """

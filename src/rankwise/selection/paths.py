@@ -40,7 +40,7 @@ class Choice:
     --------
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(80, 60, rank=2, density=0.5).observations
-    >>> model = rw.MatrixCompletion("square", refine="economic").fit(seen)  # rank="auto"
+    >>> model = rw.MatrixCompletion("square", method="eglrl").fit(seen)  # rank="auto"
     >>> print(model.path_.best == model.model_.rank, model.path_.settings[:3])
     True [1 2 3]
     """

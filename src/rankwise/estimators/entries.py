@@ -1,0 +1,108 @@
+"""Conversion of what `fit` accepts into observed entries, in memory, on disk or on a Dask cluster."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
+
+from .._errors import DataError, SettingError
+from ..engines import ShardFolder
+from ..observations import Observations, as_pairs, is_frame
+from ..storage import is_shard_folder
+
+DASK_PACKAGES = ("dask", "dask_expr")
+
+
+@contextmanager
+def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
+    """Yield the entries of `X`; entries that this call puts on a cluster are released at the end.
+
+    Parameters
+    ----------
+    X : SciPy sparse matrix, array, data frame, Observations, ShardFolder, ClusterEntries, Dask data frame, or path
+        The path of a folder of shards is streamed from disk; other paths, or lists of paths, are Parquet files that the
+        workers of the current Dask client read.
+    **names : row, col, value, weight
+        Columns of a long data frame or of Parquet files; None if not given.
+    """
+    is_dask = type(X).__module__.partition(".")[0] in DASK_PACKAGES
+    is_path = isinstance(X, str | os.PathLike)
+    if is_path and is_shard_folder(X):
+        given = [name for name, column in names.items() if column is not None]
+        if given:
+            raise SettingError(f"`{given[0]}` must be None for a folder of shards, which has no named columns.")
+        yield Observations.from_any(ShardFolder(X))
+    elif is_dask or is_path or _are_paths(X):
+        from ..dask import read_frame, read_parquet
+
+        entries = read_frame(X, **names) if is_dask else read_parquet(X, **names)
+        try:
+            yield Observations.from_any(entries)
+        finally:
+            entries.release()
+    else:
+        yield Observations.from_any(X, **names)
+
+
+def _are_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(path, str | os.PathLike) for path in X)
+
+
+def entries_of_pairs(X: Any, targets: NDArray[Any], sample_weight: ArrayLike | None) -> Observations:
+    """Return entries at (row, column) pairs of labels; a repeated pair gets the mean, and the sum of the weights.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_pairs, 2)
+    targets : ndarray of shape (n_pairs,)
+    sample_weight : array-like of shape (n_pairs,) or None
+        Pairs of weight zero are left out.
+    """
+    rows, cols = as_pairs(X)
+    if rows.size != targets.size:
+        raise DataError(f"`X` has {rows.size} pairs but `y` has {targets.size} values; give one for each pair.")
+    if sample_weight is None:
+        observations = Observations.from_labels(rows, cols, targets, duplicates="mean")
+        if observations.n_observed == rows.size:
+            return observations
+    weights = np.ones(rows.size) if sample_weight is None else np.asarray(sample_weight)
+    if weights.shape == rows.shape and weights.any():
+        rows, cols, targets, weights = (part[weights != 0] for part in (rows, cols, targets, weights))
+    observations = Observations.from_labels(rows, cols, targets, weights=weights, duplicates="mean")
+    return with_targets(observations, observations.targets, observations.weights)
+
+
+def is_table_of_two(X: Any) -> bool:
+    """Return whether X is a data frame, an array or a list of two columns."""
+    if is_frame(X):
+        return len(X.collect_schema() if is_lazy(X) else X.columns) == 2
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in X)
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether X is a polars LazyFrame, whose columns scikit-learn cannot count."""
+    return is_frame(X) and type(X).__name__ == "LazyFrame"
+
+
+def with_targets(observations: Observations, targets: NDArray[Any], weights: Any) -> Observations:
+    """Return the same pattern and labels with other targets and weights; no weights if all are one."""
+    weights = None if np.all(weights == 1) else weights
+    labels = observations.row_labels, observations.col_labels
+    return Observations(observations.indptr, observations.indices, targets, observations.shape, weights, labels)
+
+
+def as_targets(y: Any) -> NDArray[np.float64]:
+    """Return `y` as a vector of real numbers; raise `DataError` otherwise."""
+    if np.asarray(y).dtype.kind == "c":
+        raise DataError("Complex data not supported: `y` must be real numbers.")
+    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"`y` must be real numbers, got {values.dtype}.") from None

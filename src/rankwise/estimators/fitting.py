@@ -1,0 +1,183 @@
+"""Base of the estimators that fit one low-rank model to observed entries."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from ..losses import Loss
+from ..losses.base import takes_signs
+from ..model import LowRankModel, Seen, Targets
+from ..model.intervals import refuse_signs
+from ..observations import Observations, as_pairs, is_frame
+from ..solvers import Checkpoint, History, Record, Result, Solver, Status, get, solve
+from ..solvers.checkpoint import check_folder
+from .base import LowRankEstimator
+from .calibration import calibrate, set_aside
+from .entries import is_lazy
+from .planning import FitRequest, Plan, resolve_loss
+from .prediction import PredictionMethods
+from .progress import Aim, watched
+
+Callback = Callable[[Record], bool | None]
+HISTORY_COLUMNS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # stored with the model
+
+
+class CompletionEstimator(PredictionMethods):
+    """Base of estimators with the parameters of `MatrixCompletion`, or some of them.
+
+    Subclasses declare the parameters in ``__init__``; the class attributes below stand for those that they do not have.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LowRankEstimator._parameter_constraints,
+        "rank": [Integral, str],
+        "method": [str, Solver],
+        "offsets": [str],
+        "ridge": [Real, str, None],
+        "max_iter": [Integral, None],
+        "tol": [Real, None],
+        "time_limit": [Real, None],
+        "warm_start": ["boolean"],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
+        "dtype": [str, type, np.dtype],
+        "verbose": ["verbose"],
+    }
+    loss: str | Loss
+    rank: int | str
+    method: str | Solver[Any, Any]
+    offsets: str
+    ridge: float | str | None
+    max_iter: int | None
+    tol: float | None
+    time_limit: float | None
+    warm_start: bool
+    checkpoint: str | os.PathLike[str] | Checkpoint | None
+    calibration: float = 0.0
+    dtype: Any
+    verbose: int
+    history_: History
+    status_: Status
+
+    def _learn(self, entries: Any, held_out: Observations | None = None, callback: Callback | None = None) -> None:
+        """Fit a model to the entries and set the fitted attributes."""
+        seed = self._seed()
+        check_folder(self.checkpoint)
+        entries = entries.weighted()
+        train, calibration_entries = set_aside(entries, self.calibration, seed)
+        request = self._request(train, seed)
+        if calibration_entries is not None:
+            refuse_signs(request.loss, request.loss.link)
+        plan = request.plan(train)
+        result = self._solve(request, plan, train, held_out, callback)
+        self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
+        facts, parts = self._facts(train, plan, result), dict[str, Any]()
+        if calibration_entries is not None:
+            parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
+            parts["seen"] = Seen(entries.indptr, entries.indices)
+            facts |= about
+        targets = Targets.of(result.model, train, self.n_jobs)
+        self._keep(replace(result.model, targets=targets, facts=facts, **parts))
+        self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
+        self.__dict__.pop("feature_names_in_", None)
+        self.observations_ = train
+
+    def _request(self, entries: Observations, seed: int) -> FitRequest:
+        """Parameters of this fit with the loss resolved."""
+        loss, method = self._resolved(entries)
+        return FitRequest(
+            loss=loss,
+            method=method,
+            rank=self.rank,
+            offsets=self.offsets,
+            ridge=self.ridge,
+            max_iter=self.max_iter,
+            dtype=self.dtype,
+            n_jobs=self.n_jobs,
+            seed=seed,
+            start=self.model_ if self.warm_start and "model_" in self.__dict__ else None,
+        )
+
+    def _resolved(self, entries: Observations) -> tuple[Loss, str | Solver[Any, Any]]:
+        """Loss and method of this fit, with "auto" resolved from the entries."""
+        return resolve_loss(self.loss, entries, self.method), self.method
+
+    def _solve(
+        self, request: FitRequest, plan: Plan, train: Any, held_out: Observations | None, callback: Callback | None
+    ) -> Result:
+        solver = get(plan.method)
+        steps = self.max_iter or solver.steps_from(request.start, plan.rank)
+        aim = Aim(type(self).__name__, solver.grows, plan.rank if solver.grows else steps)
+        return solve(
+            request.objective(train),
+            plan.method,
+            rank=plan.rank,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            time_limit=self.time_limit,
+            callback=watched(callback, self.verbose, aim),
+            held_out=held_out,
+            random_state=request.seed,
+            start=request.start,
+            checkpoint=self.checkpoint,
+        )
+
+    def _keep(self, model: LowRankModel) -> None:
+        """Set the fitted attributes that are parts of the model."""
+        self.model_, self.theta_, self.offsets_ = model, model.theta, model.offsets
+        self.U_, self.V_ = (factor[:, : model.theta.size] for factor in (model.U, model.V))
+
+    def _facts(self, train: Any, plan: Plan, result: Result) -> dict[str, Any]:
+        """Parameters, solver, times and history of the fit, in JSON types, for reports."""
+        history = result.history
+        scored = len(history) > 0 and history[0].score is not None
+        columns = (*HISTORY_COLUMNS, *(("score",) if scored else ()))
+        facts: dict[str, Any] = {
+            "estimator": type(self).__name__,
+            "settings": self._changed(),
+            "solver": repr(plan.method),
+            "loss": repr(result.model.loss),
+            "n_observed": train.n_observed,
+            "status": str(result.status),
+            "seconds": history[-1].wall_seconds if len(history) else 0.0,
+            "compile_seconds": result.compile_seconds,
+            "initial_value": history.initial_value,
+            "history": {name: history.column(name).tolist() for name in columns},
+        }
+        return facts if plan.choice is None else facts | {"path": plan.choice.to_dict() | {"best": plan.choice.best}}
+
+    def _to_state(self) -> dict[str, Any]:
+        """Class name, parameters and the fitted attributes that are not in the model, in JSON types."""
+        fitted: dict[str, Any] = {"n_features_in": int(self.n_features_in_), "n_iter": int(self.n_iter_)}
+        if "feature_names_in_" in self.__dict__:
+            fitted["feature_names_in"] = [str(name) for name in self.feature_names_in_]
+        return super()._to_state() | {"fitted": fitted}
+
+    def _take_state(self, facts: dict[str, Any], model: LowRankModel) -> None:
+        """Set the fitted attributes; `history_`, `status_` and `observations_` are not part of a file."""
+        fitted = facts["fitted"]
+        self._keep(model)
+        self.path_ = None
+        self.n_features_in_, self.n_iter_ = int(fitted["n_features_in"]), int(fitted["n_iter"])
+        if "feature_names_in" in fitted:
+            self.feature_names_in_ = np.array(fitted["feature_names_in"], object)
+
+    def _predict_pairs(self, X: Any, scale: str) -> NDArray[np.float64]:
+        """Predict pairs of labels, shape (n_pairs,); new rows and columns get the offsets that are known."""
+        model = self._fitted()
+        is_table = (is_frame(X) and not is_lazy(X)) or (isinstance(X, np.ndarray) and X.ndim == 2)
+        if self.n_features_in_ == 2 and is_table:
+            validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
+        rows, cols = as_pairs(X)
+        predictions: NDArray[np.float64] = model.predict_entries(rows, cols, scale=scale, unknown="offset")
+        return predictions
+
+    @property
+    def _predicts_signs(self) -> bool:
+        model = self._fitted()
+        return takes_signs(model.loss) or model.link == "logit"
