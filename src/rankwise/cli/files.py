@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._errors import DataError
 from .._files import check_replaceable, replacing
-from ..io import Reading, Side, Table, read_table
+from ..io import EntryTable, LabelColumn, Reading, read_table
 from ..losses import Loss
 from ..model import LowRankModel
 from ..observations.labels import lookup
@@ -58,7 +58,7 @@ def reading(settings: ToldToRead, pairs: bool = False) -> Reading:
     return Reading(**given, pairs=pairs)
 
 
-def read(path: Path, how: Reading) -> Table:
+def read(path: Path, how: Reading) -> EntryTable:
     """Read a table and say, on standard error, what was guessed and left out."""
     table = read_table(path, how)
     for note in table.notes:
@@ -66,7 +66,7 @@ def read(path: Path, how: Reading) -> Table:
     return table
 
 
-def check_values(table: Table, loss: Loss | None) -> None:
+def check_values(table: EntryTable, loss: Loss | None) -> None:
     """Refuse values that the loss does not take, naming the first one's line."""
     if loss is None or table.values is None:
         return
@@ -79,7 +79,7 @@ def check_values(table: Table, loss: Loss | None) -> None:
         )
 
 
-def known(side: Side, labels: Array | None, size: int, which: str) -> Array:
+def known(side: LabelColumn, labels: Array | None, size: int, which: str) -> Array:
     """Row or column number in a model of each entry, -1 where it is unknown."""
     return lookup(as_labels(side.names, labels), labels, size, which)[side.codes]
 
@@ -112,13 +112,13 @@ def _cast(one: Any, kind: Any) -> Any:
         return np.array(["NaT"]).astype(kind)[0] if kind.kind in "mM" else NO_LABEL
 
 
-def places(table: Table, model: LowRankModel) -> tuple[Array, Array]:
+def places(table: EntryTable, model: LowRankModel) -> tuple[Array, Array]:
     """Row and column numbers in the model of a table's entries, -1 where they are unknown."""
     rows = known(table.rows, model.row_labels, model.shape[0], "row")
     return rows, known(table.cols, model.col_labels, model.shape[1], "column")
 
 
-def refuse_unknown(table: Table, rows: Array, cols: Array, cure: str) -> None:
+def refuse_unknown(table: EntryTable, rows: Array, cols: Array, cure: str) -> None:
     """Raise for the first entry of a table whose row or column is unknown to the model."""
     unknown = np.flatnonzero((rows < 0) | (cols < 0))
     if unknown.size:
