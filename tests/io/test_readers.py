@@ -479,7 +479,18 @@ def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch):
 
 
 ODD = ["a,b,1\n", '"a",b,1\n', '"a,x",b,1\n', 'a "b",c,1\n', 'a,5",1\n', '"a""b",c,1\n', " a , b , 1 \n", "NA,null,1\n"]
-ODD += ["a,b,+1\n", "a,b,1,more\n", "a,b,1\r\n", "007,b,1e2\n", "a,b,.5\n", "é,ü,1\n", "\n", "1,2,3\n", "-0,2,3\n", '"a"b,c,2\n']
+ODD += [
+    "a,b,+1\n",
+    "a,b,1,more\n",
+    "a,b,1\r\n",
+    "007,b,1e2\n",
+    "a,b,.5\n",
+    "é,ü,1\n",
+    "\n",
+    "1,2,3\n",
+    "-0,2,3\n",
+    '"a"b,c,2\n',
+]
 
 
 @pytest.mark.parametrize("line", ODD, ids=repr)
@@ -487,7 +498,11 @@ def test_pyarrow_and_the_csv_module_find_the_same_fields(tmp_path, line):
     """Whatever pyarrow does not reject, it reads as Python does."""
     path = write(tmp_path, f"r,c,0\n{line}s,c,2\n")
     *quick, sure = TextFile(str(path), Reading(header=False, separator=",")).readers()
-    wanted = [(row, col, value) for b in sure for row, col, value in zip(b.rows.labels, b.cols.labels, *b.numbers, strict=True)]
+    wanted = [
+        (row, col, value)
+        for b in sure
+        for row, col, value in zip(b.rows.labels, b.cols.labels, *b.numbers, strict=True)
+    ]
     for batches in quick:
         with suppress(Irregular):
             found = [e for b in batches for e in zip(b.rows.labels.astype(str), b.cols.labels, *b.numbers, strict=True)]

@@ -3,7 +3,7 @@
 import errno
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from .._errors import DataError, SettingError
@@ -75,8 +75,9 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
 
     target = source.target(folder)
     headers = {"User-Agent": "rankwise", "Accept-Encoding": "identity"}  # identity: bytes as published
-    downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, timeout=timeout, headers=headers)
-    with _errors(source, target), _quiet(pooch.get_logger()):
+    with _errors(source, target), _quiet(pooch.get_logger()), ExitStack() as stack:
+        hooks = {"response": lambda response, **_: stack.callback(response.close)}  # pooch leaves responses open
+        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, timeout=timeout, headers=headers, hooks=hooks)
         target.parent.mkdir(parents=True, exist_ok=True)
         with alone(target.parent):
             pooch.retrieve(source.address, f"sha256:{source.sha256}", target.name, target.parent, downloader=downloader)
@@ -133,8 +134,9 @@ def _errors(source: Source, target: Path) -> Iterator[None]:
     try:
         yield
     except RequestException as error:
-        status = f"HTTP status {error.response.status_code}" if isinstance(error, HTTPError) else _cause(error)
-        raise DataError(f"Cannot fetch {source.address} ({status}); {by_hand}") from None
+        refused = isinstance(error, HTTPError) and error.response is not None
+        reason = f"HTTP status {error.response.status_code}" if refused else _cause(error)
+        raise DataError(f"Cannot fetch {source.address} ({reason}); {by_hand}") from None
     except ValueError:  # raised by pooch for a wrong checksum
         raise DataError(
             f"What {source.address} sent is not the published file: its checksum is wrong, and it was deleted; {by_hand}"
@@ -142,9 +144,8 @@ def _errors(source: Source, target: Path) -> Iterator[None]:
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         remedy = "make room there" if full else "make it one to write to"
-        reason = error.strerror or error
         raise SettingError(
-            f"Cannot use the folder {target.parent} ({reason}); {remedy}, or set {VARIABLE} to another."
+            f"Cannot use the folder {target.parent} ({error.strerror or error}); {remedy}, or set {VARIABLE} to another."
         ) from None
 
 

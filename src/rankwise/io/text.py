@@ -9,7 +9,6 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,9 +66,8 @@ class Batch(NamedTuple):
     @classmethod
     def joined(cls, batches: "Sequence[Batch]") -> "Batch":
         """Concatenate batches."""
-        rows, cols = (
-            LabelColumn.joined([batch[k] for batch in batches], which) for k, which in enumerate(SIDES)
-        )
+        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
+        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
         numbers = zip(*(batch.numbers for batch in batches), strict=True)
         return cls(rows, cols, tuple(map(np.concatenate, numbers)))
 
@@ -287,7 +285,9 @@ def _simplified(block: bytes, dialect: Dialect) -> bytes:
     if separator == " ":
         if quoted or not block.isascii() or re.search(rb"[\x1c-\x1f]", block):  # Python takes these for blanks
             raise Irregular
-        runs = block.startswith(b" ") or any(run in block for run in (b"  ", b"\t", b"\n ", b" \n", b" \r", b"\f", b"\v"))
+        runs = block.startswith(b" ") or any(
+            run in block for run in (b"  ", b"\t", b"\n ", b" \n", b" \r", b"\f", b"\v")
+        )
         return b"\n".join(b" ".join(line.split()) for line in block.splitlines()) if runs else block
     if quoted and (b' "' in block or ODD_QUOTES.search(block)):  # blanks before a quote; fields over several lines
         raise Irregular
@@ -304,9 +304,7 @@ def _integers(column: pa.ChunkedArray, which: str) -> LabelColumn:
     if max(-least, most) >= 10**18:
         raise Irregular
     sizes = np.abs(numbers) if least < 0 else numbers
-    n_digits = numbers.size + sum(
-        int(np.count_nonzero(sizes >= 10**k)) for k in range(1, len(str(max(-least, most))))
-    )
+    n_digits = numbers.size + sum(int(np.count_nonzero(sizes >= 10**k)) for k in range(1, len(str(max(-least, most)))))
     if pc.sum(pc.binary_length(column)).as_py() != n_digits + int(np.count_nonzero(numbers < 0)):
         raise Irregular
     return LabelColumn.of(numbers, which)

@@ -52,7 +52,8 @@ def as_frame(data: Any) -> "nw.DataFrame[Any]":
         return data
     try:
         if is_lazy(data):
-            return nw.from_native(data).collect()
+            query: nw.LazyFrame[Any] = nw.from_native(data)
+            return query.collect()
         if nw.dependencies.is_into_dataframe(data):
             return nw.from_native(data, eager_only=True)
         return nw.from_arrow(data, backend="pyarrow")
@@ -123,12 +124,12 @@ def read_columns(frame: Any) -> list[NDArray[Any]]:
 
 def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
     """Column of a frame by its name; `use` is the parameter that names it."""
-    frame = as_frame(frame)
-    names = _names(frame)
+    wrapped = as_frame(frame)
+    names = _names(wrapped)
     if not isinstance(name, Hashable) or name not in names:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
-    return frame.get_column(name)
+    return wrapped.get_column(name)
 
 
 def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -212,9 +213,7 @@ def _number_objects(values: list[Any], which: str) -> tuple[NDArray[Any], NDArra
     """Distinct objects in order of appearance, and the index of each value, -1 for None and NaN."""
     numbers: dict[Any, int] = {}
     try:
-        codes = [
-            -1 if value is None or value != value else numbers.setdefault(value, len(numbers)) for value in values
-        ]
+        codes = [-1 if value is None or value != value else numbers.setdefault(value, len(numbers)) for value in values]
     except (TypeError, ValueError) as error:  # not hashable, or arrays
         raise DataError(_CANNOT_NUMBER.format(which, error)) from None
     return _objects(list(numbers)), np.array(codes, np.int64)
@@ -227,10 +226,11 @@ def _objects(values: list[Any]) -> NDArray[Any]:
 
 
 def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
-    levels = {len(name) for name in frame.columns if isinstance(name, tuple)}
+    names: list[Any] = list(frame.columns)  # pandas has names other than text
+    levels = {len(name) for name in names if isinstance(name, tuple)}
     if levels:
         raise DataError(f"The frame's columns have {max(levels)} levels of names; make it one.")
-    return list(frame.columns)
+    return names
 
 
 def _refuse_list(array: NDArray[Any]) -> None:
