@@ -23,8 +23,6 @@ class Publisher:
     Attributes
     ----------
     body : bytes
-    ranges : {"yes", "no", "wrong"}
-        Whether requests for a range are honoured, ignored, or answered with another range.
     cut : int or None
         The connection ends after so many bytes of an answer.
     length : {"known", "chunked", "none"}
@@ -32,14 +30,13 @@ class Publisher:
     status : int
     pause : float
         Seconds after each 8 KB.
-    asked : list of str or None
-        The range that each request asked for.
+    asked : list of str
+        The path of each request.
     sent : int
         Bytes of bodies that have gone out.
     """
 
     body: bytes = b""
-    ranges: str = "yes"
     cut: int | None = None
     length: str = "known"
     status: int = 200
@@ -62,34 +59,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         published = self.server.published
-        wanted = self.headers.get("Range")
-        published.asked.append(wanted)
-        start = self.start_answer(published, wanted)
-        if start is not None:
-            self.send_body(published, published.body[start:])
-
-    def start_answer(self, published, wanted):
-        """Status and headers; the place in the body that the answer begins at."""
-        body, start = published.body, 0
+        published.asked.append(self.path)
         if published.status != 200:
             self.send_error(published.status)
-            return None
-        if wanted and published.ranges != "no":
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            if start >= len(body):
-                self.send_error(416)
-                return None
-            start = start // 2 if published.ranges == "wrong" else start
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            return
+        self.send_response(200)
         if published.length == "known":
-            self.send_header("Content-Length", str(len(body) - start))
+            self.send_header("Content-Length", str(len(published.body)))
         if published.length == "chunked":
             self.send_header("Transfer-Encoding", "chunked")
         self.send_header("Connection", "close")
         self.end_headers()
-        return start
+        self.send_body(published, published.body)
 
     def send_body(self, published, body):
         whole = published.cut is None

@@ -31,7 +31,7 @@ LAYERS = (
 )
 BASE = "base"  # modules whose name starts with an underscore: below every layer
 FACADE = {"__init__", "__main__", "plots"}  # directly under the package: above every layer
-OPTIONAL = ("matplotlib", "pandas", "pyarrow", "dask", "distributed", "polars", "libmf", "cmfrec")
+OPTIONAL = ("matplotlib", "pandas", "dask", "distributed", "polars", "libmf", "cmfrec")
 
 
 class Import(NamedTuple):

@@ -13,7 +13,6 @@ from rich.filesize import decimal
 
 from rankwise import datasets
 from rankwise.cli import main
-from rankwise.datasets.download import part_of
 from rankwise.datasets.sources import SOURCES
 
 NAMES = ("epinions", "slashdot", "movielens-100k", "movielens-1m", "movielens-10m")
@@ -149,13 +148,13 @@ def test_a_lost_connection_is_one_sentence_and_no_traceback(publisher):
     assert run("fetch", NAME)[0] == 0 and datasets.load(NAME).n_observed == 20_000
 
 
-def test_an_interrupt_says_that_it_can_go_on(publisher, monkeypatch):
+def test_an_interrupt_says_how_to_start_again(publisher, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(datasets, "download", interrupted)
     code, shown = run("fetch", NAME)
-    assert code == 130 and shown.endswith(f"Stopped; `rankwise data fetch {NAME}` goes on from here.\n")
+    assert code == 130 and shown.endswith(f"Stopped; `rankwise data fetch {NAME}` starts again.\n")
 
 
 def test_an_interrupt_at_the_question_is_one_too(publisher):
@@ -176,7 +175,7 @@ def test_a_terminal_is_asked_and_shows_a_bar(publisher, tmp_path, answer):
     assert "Fetch it on these terms?" in shown and SOURCES[NAME].publisher.licence[:30] in shown
     target = SOURCES[NAME].target(tmp_path / "data")
     if answer == b"n\n":
-        assert code == 1 and publisher.asked == [] and not part_of(target).exists()
+        assert code == 1 and publisher.asked == [] and not target.exists()
     else:
         assert code == 0 and target.read_bytes() == BODY and "━" in shown and "kB" in shown
 

@@ -14,7 +14,6 @@ import pytest
 from publisher import packed, publishing
 
 from rankwise import RankwiseError, datasets
-from rankwise.datasets.download import part_of
 from rankwise.datasets.sources import SOURCES
 
 PUBLISHED = Path(os.environ.get("RANKWISE_DATA") or "nowhere")  # as it is before a test sets its own
@@ -45,19 +44,11 @@ def own_folders(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "*")
 
 
-def start_part(source, folder, body):
-    """Leave an unfinished download behind."""
-    part = part_of(source.target(folder))
-    part.parent.mkdir(parents=True)
-    part.write_bytes(body)
-    return part
-
-
 def refusal(source, folder, **options):
     """The sentence that a download ends with; nothing may be under the final name."""
     with pytest.raises(RankwiseError) as caught:
         datasets.download(source, folder, **options)
-    assert not source.target(folder).exists()
+    assert not source.target(folder).exists() and not list(folder.glob("*/*"))
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -68,7 +59,7 @@ def test_a_download_has_the_published_bytes_and_leaves_no_part(tmp_path, length)
         path = datasets.download(publisher.source(), tmp_path)
     assert path == tmp_path / "ml-100k" / "ml-100k.zip" and path.read_bytes() == BODY
     assert os.listdir(path.parent) == [path.name]
-    assert publisher.asked == [None]
+    assert len(publisher.asked) == 1
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -86,64 +77,21 @@ def test_every_set_is_fetched_and_loaded_as_its_publisher_packs_it(monkeypatch, 
         assert entries == [(1, 4, -1), (1, 5, 1), (2, 4, 1), (2, 5, 1)]
 
 
-@pytest.mark.parametrize("n_there", [1, 100_000, 299_999])
-def test_a_download_goes_on_from_its_part(tmp_path, n_there):
-    with publishing(BODY) as publisher:
-        start_part(publisher.source(), tmp_path, BODY[:n_there])
-        path = datasets.download(publisher.source(), tmp_path)
-    assert path.read_bytes() == BODY
-    assert publisher.asked == [f"bytes={n_there}-"] and publisher.sent == len(BODY) - n_there
-
-
-@pytest.mark.parametrize("ranges", ["no", "wrong"])
-def test_a_server_without_ranges_sends_everything_again(tmp_path, ranges):
-    with publishing(BODY, ranges=ranges) as publisher:
-        start_part(publisher.source(), tmp_path, BODY[:100_000])
-        totals = []
-        path = datasets.download(publisher.source(), tmp_path, lambda _, total: totals.append(total))
-    assert path.read_bytes() == BODY and set(totals) == {len(BODY)}  # bytes of a wrong range are never counted
-
-
-@pytest.mark.parametrize(
-    "left", [OTHER[:100_000], OTHER, OTHER + BODY, b""], ids=["shorter", "equal", "longer", "none"]
-)
-@pytest.mark.parametrize("ranges", ["yes", "no"])
-def test_a_part_of_another_file_is_dropped(tmp_path, left, ranges):
-    with publishing(BODY, ranges=ranges) as publisher:
-        start_part(publisher.source(), tmp_path, left)
-        assert datasets.download(publisher.source(), tmp_path).read_bytes() == BODY
-    assert len(publisher.asked) <= 3
-
-
-def test_a_part_that_is_whole_only_needs_its_name(tmp_path):
-    with publishing(BODY) as publisher:
-        start_part(publisher.source(), tmp_path, BODY)
-        assert datasets.download(publisher.source(), tmp_path).read_bytes() == BODY
-    assert publisher.asked == []
-
-
 @pytest.mark.parametrize("length", ["known", "chunked"])
-def test_after_a_lost_connection_the_next_call_goes_on(tmp_path, length):
+def test_after_a_lost_connection_nothing_is_left_and_the_next_call_succeeds(tmp_path, length):
     with publishing(BODY, cut=150_000, length=length) as publisher:
         source = publisher.source()
         sentence = refusal(source, tmp_path)
         assert source.address in sentence and str(source.target(tmp_path)) in sentence
-        kept = part_of(source.target(tmp_path)).stat().st_size
-        assert 100_000 < kept <= 150_000
         publisher.cut = None
         assert datasets.download(source, tmp_path).read_bytes() == BODY
-    assert publisher.asked == [None, f"bytes={kept}-"]
 
 
 @pytest.mark.parametrize("served", [OTHER, BODY[:-1], BODY + b"x", b""], ids=["other", "short", "long", "empty"])
-@pytest.mark.parametrize("resumed", [False, True])
-def test_wrong_bytes_are_deleted(tmp_path, served, resumed):
+def test_wrong_bytes_are_deleted(tmp_path, served):
     with publishing(BODY) as publisher:
         source, publisher.body = publisher.source(), served
-        if resumed:
-            start_part(source, tmp_path, BODY[:1000])
         assert "checksum" in refusal(source, tmp_path)
-    assert not part_of(source.target(tmp_path)).exists()
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
@@ -159,7 +107,6 @@ def test_without_a_network_the_sentence_says_which_file_to_put_where(tmp_path):
         source = publisher.source()  # by now the server is gone, and its port refuses
     sentence = refusal(source, tmp_path)
     assert "refused" in sentence and f"put it at {tmp_path / 'ml-100k' / 'ml-100k.zip'}" in sentence
-    assert not part_of(source.target(tmp_path)).exists()
 
 
 def test_a_server_that_says_nothing_is_given_up(tmp_path):
@@ -187,16 +134,16 @@ def test_a_full_disk_is_named(tmp_path):
     assert str(tmp_path / "ml-100k") in sentence and "make room" in sentence
 
 
-def test_progress_runs_from_what_is_there_to_the_whole(tmp_path):
-    reports = []
-    with publishing(BODY) as publisher:
-        start_part(publisher.source(), tmp_path, BODY[:100_000])
+@pytest.mark.parametrize("length", ["known", "none"])
+def test_progress_runs_from_zero_to_the_whole(tmp_path, length):
+    reports, total = [], 300_000 if length == "known" else None
+    with publishing(BODY, length=length) as publisher:
         datasets.download(publisher.source(), tmp_path, lambda *report: reports.append(report))
-    assert reports[0] == (100_000, 300_000) and reports[-1] == (300_000, 300_000)
+    assert reports[0] == (0, total) and reports[-1][0] >= 300_000 and {report[1] for report in reports} == {total}
     assert all(before[0] <= after[0] for before, after in pairwise(reports)) and len(reports) > 5
 
 
-def test_an_interrupt_keeps_the_part_for_a_resume(tmp_path):
+def test_an_interrupt_leaves_nothing(tmp_path):
     def stop_half_way(n_bytes, total):
         if n_bytes > total / 2:
             raise KeyboardInterrupt
@@ -205,10 +152,8 @@ def test_an_interrupt_keeps_the_part_for_a_resume(tmp_path):
         source = publisher.source()
         with pytest.raises(KeyboardInterrupt):
             datasets.download(source, tmp_path, stop_half_way)
-        kept = part_of(source.target(tmp_path)).read_bytes()
-        assert len(kept) > len(BODY) / 2 and BODY.startswith(kept) and not source.target(tmp_path).exists()
+        assert os.listdir(tmp_path / "ml-100k") == []
         assert datasets.download(source, tmp_path).read_bytes() == BODY
-    assert publisher.asked == [None, f"bytes={len(kept)}-"]
 
 
 def test_fetch_leaves_what_is_intact_and_replaces_what_is_damaged(monkeypatch):
@@ -235,30 +180,25 @@ def test_downloads_go_to_the_named_folder_or_the_cache_and_both_are_searched(mon
     assert len(publisher.asked) == 2
 
 
-def test_a_killed_download_goes_on_and_ends_with_the_right_bytes(tmp_path):
+def test_a_killed_download_leaves_no_wrong_file_and_the_next_ends_with_the_right_bytes(tmp_path):
     with publishing(BODY, pause=0.05) as publisher:
         source = publisher.source()
         target = source.target(tmp_path / "data")
         command = [sys.executable, "-c", FETCH, source.address, source.sha256]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as killed:
-            while killed.poll() is None and not (part_of(target).exists() and part_of(target).stat().st_size > 50_000):
+            while killed.poll() is None and publisher.sent < 50_000:
                 time.sleep(0.01)
             killed.send_signal(signal.SIGKILL)
-        kept = part_of(target).stat().st_size
-        assert killed.returncode == -signal.SIGKILL and 50_000 < kept < 300_000 and not target.exists()
+        assert killed.returncode == -signal.SIGKILL and not target.exists()
         publisher.pause = 0.0
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert target.read_bytes() == BODY and not part_of(target).exists()
-    assert publisher.asked == [None, f"bytes={kept}-"]
+    assert target.read_bytes() == BODY
 
 
-@pytest.mark.parametrize("left", [None, OTHER[:100_000]], ids=["none", "wrong"])
-def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path, left):
+def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path):
     with publishing(BODY, pause=0.02) as publisher:
         source = publisher.source()
-        if left is not None:
-            start_part(source, tmp_path / "data", left)
         command = [sys.executable, "-c", FETCH, source.address, source.sha256]
         both = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(2)]
         said = [process.communicate(timeout=240)[0] for process in both]
@@ -266,7 +206,7 @@ def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path, left):
     assert all(b"its checksum is right" in words or b"is there already, intact" in words for words in said)
     path = source.target(tmp_path / "data")
     assert path.read_bytes() == BODY and os.listdir(path.parent) == [path.name]
-    assert len(publisher.asked) == (2 if left == OTHER[:100_000] else 1)  # what was wrong is fetched anew
+    assert len(publisher.asked) == 1
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import zipfile
+from contextlib import suppress
 from itertools import permutations
 
 import numpy as np
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from rankwise import DataError, SettingError, ShardFolder
 from rankwise.datasets import read_movielens
 from rankwise.io import Reading, read_file, read_table, shard_file
-from rankwise.io.lines import stream_text
+from rankwise.io.text import Irregular, TextFile
 
 ENTRIES = [
     ("ann", "dune", 4.5),
@@ -322,10 +323,9 @@ def test_lines_may_end_as_they_like(tmp_path, header, end):
     assert len(held(read_file(mixed))) == 10_002
 
 
-def test_published_formats_refuse_returns_without_newlines(tmp_path):
+def test_published_formats_may_end_lines_in_returns(tmp_path):
     path = write(tmp_path, "1\t2\t3\t4\n196\t242\t3\t881250949\r186\t302\t3\t891717742\r")
-    with pytest.raises(DataError, match="line 2 ends in a return"):
-        read_movielens(path)
+    assert held(read_movielens(path)) == {("1", "2"): 3, ("196", "242"): 3, ("186", "302"): 3}
 
 
 def test_columns_beyond_the_header_are_called_by_number(tmp_path):
@@ -428,7 +428,7 @@ def test_categories_without_entries_are_no_rows(tmp_path):
 
 def test_gaps_of_a_streamed_parquet_file_are_counted_over_the_whole_file(tmp_path, monkeypatch):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rankwise.io.binary.BATCH", 10)
+    monkeypatch.setattr("rankwise.io.parquet.BATCH", 10)
     users = [None if k in (13, 27, 28, 55) else k for k in range(60)]
     path = tmp_path / "r.parquet"
     parquet.write_table(arrow.table({"user": users, "item": range(60), "rating": [1.0] * 60}), path)
@@ -469,10 +469,50 @@ def test_matrix_market_files_have_no_columns_to_choose_from(tmp_path, role):
 
 
 def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch):
-    """Each chunk that brings a new label costs a sort of all labels."""
-    monkeypatch.setattr("rankwise.io.text.BLOCK", 100)
-    monkeypatch.setattr("rankwise.io.lines.CHUNK", 1000)
-    first, *_ = stream_text(str(write(tmp_path, PLAIN)), Reading(), [])
-    chunks = list(first)
-    assert len(chunks) == 10 and all(rows.size >= 1000 for rows, _, _ in chunks[:-1])
-    assert np.concatenate([rows for rows, _, _ in chunks]).tolist() == list(range(10_000))
+    """Each batch that brings a new label costs a sort of all labels."""
+    monkeypatch.setattr("rankwise.io.text.BLOCK", 10_000)
+    monkeypatch.setattr("rankwise.io.text.CHUNK", 1000)
+    *_, by_arrow, by_line = TextFile(str(write(tmp_path, PLAIN)), Reading()).readers()
+    for batches in (list(by_arrow), list(by_line)):
+        assert len(batches) <= 10 and all(batch.rows.codes.size >= 1000 for batch in batches[:-1])
+        assert np.concatenate([batch.rows.labels for batch in batches]).astype(int).tolist() == list(range(10_000))
+
+
+ODD = ["a,b,1\n", '"a",b,1\n', '"a,x",b,1\n', 'a "b",c,1\n', 'a,5",1\n', '"a""b",c,1\n', " a , b , 1 \n", "NA,null,1\n"]
+ODD += [
+    "a,b,+1\n",
+    "a,b,1,more\n",
+    "a,b,1\r\n",
+    "007,b,1e2\n",
+    "a,b,.5\n",
+    "é,ü,1\n",
+    "\n",
+    "1,2,3\n",
+    "-0,2,3\n",
+    '"a"b,c,2\n',
+]
+
+
+@pytest.mark.parametrize("line", ODD, ids=repr)
+def test_pyarrow_and_the_csv_module_find_the_same_fields(tmp_path, line):
+    """Whatever pyarrow does not reject, it reads as Python does."""
+    path = write(tmp_path, f"r,c,0\n{line}s,c,2\n")
+    *quick, sure = TextFile(str(path), Reading(header=False, separator=",")).readers()
+    wanted = [
+        (row, col, value)
+        for b in sure
+        for row, col, value in zip(b.rows.labels, b.cols.labels, *b.numbers, strict=True)
+    ]
+    for batches in quick:
+        with suppress(Irregular):
+            found = [e for b in batches for e in zip(b.rows.labels.astype(str), b.cols.labels, *b.numbers, strict=True)]
+            assert found == wanted
+    assert len(wanted) == 3 - (line == "\n")
+
+
+@pytest.mark.parametrize("separator", [",", "::", " ", "\t"])
+def test_regular_files_are_read_by_pyarrow(tmp_path, separator):
+    """Comments and long separators are no reason to read line by line."""
+    text = "# made by hand\n" + lines(ENTRIES, separator) + "# the end\n"
+    first, *_ = TextFile(str(write(tmp_path, text)), Reading()).readers()
+    assert sum(batch.rows.codes.size for batch in first) == len(ENTRIES)

@@ -132,9 +132,10 @@ def test_times_within_a_day_and_a_microsecond_are_told_apart():
     assert LabelIndex(hours, 2, "row").positions(asked).tolist() == [1, 0, -1]
 
 
-def test_times_with_a_zone_are_labels_too():
+@every_package
+def test_times_with_a_zone_are_labels_too(make):
     when = pd.to_datetime(["2020-01-01", "2021-01-01"]).tz_localize("UTC")
-    frame = pd.DataFrame({"user": when, "item": ["a", "b"], "rating": [1.0, 2.0]})
+    frame = make({"user": list(when), "item": ["a", "b"], "rating": [1.0, 2.0]})
     found = Observations.from_frame(frame, **NAMES)
     assert found.row_labels.tolist() == list(when)
 
@@ -254,7 +255,7 @@ def test_labels_with_parts_of_their_own_are_refused():
 @pytest.mark.parametrize(
     ("frame", "sentence"),
     [
-        (pd.DataFrame(WIDE, columns=["a", "b", "a"]), "2 columns called 'a'"),
+        (pd.DataFrame(WIDE, columns=["a", "b", "a"]), "different names, got 'a' 2 times"),
         (pd.DataFrame(WIDE, columns=["a", "b", 3]), "mix types"),
         (pd.DataFrame(WIDE, index=list("wxyw")), "row label 'w' is given more than once"),
         (pd.DataFrame(WIDE, index=pd.MultiIndex.from_product([[1, 2], [3, 4]])), "index has 2 levels"),
@@ -273,6 +274,26 @@ def test_column_names_without_a_frame_are_refused():
         MatrixCompletion().fit(WIDE, **NAMES)
     with pytest.raises(DataError, match=r"pandas, polars or pyarrow is needed|needs a data frame.*list"):
         Observations.from_frame([[1.0]])
+
+
+class Stream:
+    """Speaks Arrow's PyCapsule interface, as frames of DuckDB and others do, and nothing else."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_anything_that_speaks_arrow_is_a_frame(entries):
+    wanted = Observations.from_labels(*entries.values())
+    assert same(Observations.from_any(Stream(pa.table(entries)), **NAMES), wanted)
+    wide = dict(zip("cab", WIDE.T, strict=True))
+    assert same(Observations.from_any(Stream(pa.table(wide))), Observations.from_any(pa.table(wide)))
+    for series in (pl.Series([1.0, 2.0]), pa.chunked_array([[1.0, 2.0]]), pd.Series([1.0, 2.0])):
+        with pytest.raises(DataError, match="needs a data frame"):
+            Observations.from_frame(series)
 
 
 def test_arrays_need_no_frame_package(tmp_path):

@@ -71,7 +71,7 @@ def fetch(name: str, yes: bool) -> None:
         with _progress(source.published, out) as report:
             path = download(source, folders()[0], report)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"`rankwise data fetch {name}` goes on from here") from None
+        raise KeyboardInterrupt(f"`rankwise data fetch {name}` starts again") from None
     out.print(f"{name} is in {path}; its checksum is right.")
 
 

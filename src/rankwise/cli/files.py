@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._errors import DataError
 from .._files import check_replaceable, replacing
-from ..io import Reading, Side, Table, read_table
+from ..io import EntryTable, LabelColumn, Reading, read_table
 from ..losses import Loss
 from ..model import LowRankModel
 from ..observations import LabelIndex
@@ -57,7 +57,7 @@ def reading(settings: ToldToRead, pairs: bool = False) -> Reading:
     return Reading(**given, pairs=pairs)
 
 
-def read(path: Path, how: Reading) -> Table:
+def read(path: Path, how: Reading) -> EntryTable:
     """Read a table and say, on standard error, what was guessed and left out."""
     table = read_table(path, how)
     for note in table.notes:
@@ -65,7 +65,7 @@ def read(path: Path, how: Reading) -> Table:
     return table
 
 
-def check_values(table: Table, loss: Loss | None) -> None:
+def check_values(table: EntryTable, loss: Loss | None) -> None:
     """Refuse values that the loss does not take, naming the first one's line."""
     if loss is None or table.values is None:
         return
@@ -78,17 +78,17 @@ def check_values(table: Table, loss: Loss | None) -> None:
         )
 
 
-def known(side: Side, index: LabelIndex) -> Array:
+def known(side: LabelColumn, index: LabelIndex) -> Array:
     """Position in `index` of each entry's row or column, -1 where it is unknown."""
     return index.positions(index.cast(side.names))[side.codes]
 
 
-def places(table: Table, model: LowRankModel) -> tuple[Array, Array]:
+def places(table: EntryTable, model: LowRankModel) -> tuple[Array, Array]:
     """Row and column numbers in the model of a table's entries, -1 where they are unknown."""
     return known(table.rows, model.row_index), known(table.cols, model.col_index)
 
 
-def refuse_unknown(table: Table, rows: Array, cols: Array, cure: str) -> None:
+def refuse_unknown(table: EntryTable, rows: Array, cols: Array, cure: str) -> None:
     """Raise for the first entry of a table whose row or column is unknown to the model."""
     unknown = np.flatnonzero((rows < 0) | (cols < 0))
     if unknown.size:

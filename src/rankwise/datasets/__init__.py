@@ -1,9 +1,8 @@
-"""Published data sets by name, readers of their formats, and synthetic data with a known truth."""
+"""Published data sets by name, readers of their formats, and synthetic data with known truth."""
 
 from .download import download, fetch
+from .formats import paper_filter, read_movielens, read_signed_network
 from .mixed import MixedTable, mixed_table
-from .movielens import read_movielens
-from .signed import paper_filter, read_signed_network
 from .sources import SOURCES, VARIABLE, Source, find, folders, get, load
 from .synthetic import Planted, corrupted, counts, ratings, signed_network
 

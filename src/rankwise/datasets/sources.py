@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from .._errors import DataError, SettingError
-from ..kernels.jit import user_cache_folder
 from ..observations import Observations
-from .movielens import read_movielens
-from .signed import paper_filter, read_signed_network
+from .formats import paper_filter, read_movielens, read_signed_network
 
 VARIABLE = "RANKWISE_DATA"
 
@@ -117,8 +115,10 @@ def folders() -> list[Path]:
     >>> print(len(rw.datasets.folders()) >= 1)
     True
     """
-    named = os.environ.get(VARIABLE)
-    return [*([Path(named)] if named else []), user_cache_folder() / "rankwise" / "data"]
+    import platformdirs
+
+    named, cache = os.environ.get(VARIABLE), platformdirs.user_cache_path("rankwise", appauthor=False)
+    return [*([Path(named)] if named else []), cache / "data"]
 
 
 def get(name: str) -> Source:

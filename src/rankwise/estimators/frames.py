@@ -1,20 +1,22 @@
-"""Tables as they come: pandas and polars frames, NumPy arrays. Read column by column, filled in the same types.
-
-Neither pandas nor polars is imported: a frame brings all that is needed.
-"""
+"""Tables for the imputer: data frames by narwhals and NumPy arrays, read column by column, filled in the same types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from .._errors import DataError
-from ..observations.frames import kind_of
+from ..observations.frames import as_frame, is_frame, is_lazy, numbers_of
+
+if TYPE_CHECKING:
+    import narwhals as nw
 
 Array = NDArray[Any]
+EAGER = ("pandas", "polars", "modin", "cudf")  # libraries whose frames can be filled
+KINDS = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,17 @@ class Cells:
 
 
 def as_table(X: Any) -> Any:
-    """A frame as it is; anything else as a checked two-dimensional array of numbers, booleans or objects."""
-    if kind_of(X) is not None:
-        if kind_of(X) == "pyarrow" or not hasattr(X, "shape"):  # the second: polars's lazy frames
+    """Check a table: a data frame is returned as it is, anything else as a two-dimensional array."""
+    if is_frame(X):
+        library = type(X).__module__.partition(".")[0]
+        if is_lazy(X) or library not in EAGER:
             raise DataError(
-                f"A {kind_of(X)} {type(X).__name__} cannot be filled; make it a data frame first, as `to_pandas()` or "
+                f"A {library} {type(X).__name__} cannot be filled; make it a data frame first, as `to_pandas()` or "
                 "`collect()` does."
             )
-        if 0 in X.shape:
-            raise DataError(f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s): nothing to learn.")
+        n_rows, n_columns = as_frame(X).shape
+        if not n_rows or not n_columns:
+            raise DataError(f"Found array with {n_rows} sample(s) and {n_columns} feature(s): nothing to learn.")
         return X
     if isinstance(X, np.ndarray) and X.dtype.kind in "OUS":
         X = _numbers_or_objects(X)
@@ -74,63 +78,51 @@ def _numbers_or_objects(X: Array) -> Array:
 
 
 def read(X: Any) -> list[Cells]:
-    """All columns of a table from `as_table`."""
-    frame = kind_of(X)
-    if frame == "pandas":
-        return [_from_pandas(X.columns[j], X.iloc[:, j]) for j in range(X.shape[1])]
-    if frame == "polars":
-        return [_from_polars(X.get_column(name)) for name in X.columns]
+    """Columns of a table that `as_table` has checked."""
+    if is_frame(X):
+        return [_from_series(column) for column in as_frame(X).iter_columns()]
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
 
 
 def _from_array(name: Any, values: Array) -> Cells:
     if values.dtype.kind in "fiub":
-        return _numbers(name, values, values.dtype.kind)
+        return _numbers(name, values, KINDS.get(values.dtype.kind, "integer"))
     return _objects(name, values, _is_missing(values))
 
 
-def _from_pandas(name: Any, series: Any) -> Cells:
-    dtype, missing = series.dtype, series.isna().to_numpy(bool)
-    if hasattr(dtype, "categories") and hasattr(series, "cat"):
-        kind = "ordered" if dtype.ordered else "category"
-        return Cells(name, series.to_numpy(object), missing, kind, tuple(dtype.categories))
-    kind = getattr(dtype, "kind", "O")
-    if kind in "fiub":
-        return _numbers(name, series.to_numpy(np.float64, na_value=np.nan), kind)
-    if kind in "mMc":
-        raise DataError(_unknown_type(name, dtype))
-    return _objects(name, series.to_numpy(object), missing)
+def _from_series(column: "nw.Series[Any]") -> Cells:
+    import narwhals as nw
+
+    dtype, name = column.dtype, column.name
+    if dtype == nw.Boolean or (dtype.is_numeric() and not dtype.is_decimal()):
+        kind = "boolean" if dtype == nw.Boolean else "real" if dtype.is_float() else "integer"
+        return _numbers(name, numbers_of(column, name), kind)
+    values = np.empty(len(column), object)
+    values[:] = column.to_list()
+    missing = column.is_null().to_numpy()
+    if isinstance(dtype, nw.Enum):
+        return Cells(name, values, missing, "ordered", tuple(dtype.categories))
+    if dtype == nw.Categorical:
+        return Cells(name, values, missing, "category", _declared_categories(column))
+    if dtype not in (nw.String, nw.Object, nw.Unknown) or any(isinstance(value, complex) for value in values):
+        raise DataError(
+            f"Column {name!r} is of type {dtype}, which no loss takes; turn it into numbers, booleans or categories, "
+            "or leave it out."
+        )
+    return _objects(name, values, missing)
 
 
-def _from_polars(series: Any) -> Cells:
-    dtype, name = series.dtype, series.name
-    kind = type(dtype).__name__ if not isinstance(dtype, type) else dtype.__name__
-    if kind in ("Enum", "Categorical"):
-        values = np.array(series.to_list(), object)
-        if kind == "Enum":
-            return Cells(name, values, _is_missing(values), "ordered", tuple(dtype.categories))
-        return Cells(name, values, _is_missing(values), "category")
-    if kind == "Boolean" or (dtype.is_numeric() and kind != "Decimal"):
-        letter = "b" if kind == "Boolean" else "f" if dtype.is_float() else "i"
-        found = np.array([np.nan if each is None else each for each in series.to_list()], np.float64)
-        return _numbers(name, found, letter)
-    if kind in ("String", "Utf8", "Object", "Null"):
-        values = np.array(series.to_list(), object)
-        return _objects(name, values, _is_missing(values))
-    raise DataError(_unknown_type(name, dtype))
+def _declared_categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
+    """Categories of an unordered column in their declared order, which narwhals does not give.
+
+    Those of polars depend on what the process has seen before, so that they are left to be sorted.
+    """
+    return tuple(column.to_native().dtype.categories) if column.implementation.is_pandas_like() else ()
 
 
-def _unknown_type(name: Any, dtype: Any) -> str:
-    return (
-        f"Column {name!r} is of type {dtype}, which no loss takes; turn it into numbers, booleans or categories, "
-        "or leave it out."
-    )
-
-
-def _numbers(name: Any, values: Array, letter: str) -> Cells:
-    found = values.astype(np.float64)
-    kind = {"f": "real", "b": "boolean"}.get(letter, "integer")
-    return Cells(name, found, np.isnan(found), kind)
+def _numbers(name: Any, values: Array, kind: str) -> Cells:
+    numbers = values.astype(np.float64)
+    return Cells(name, numbers, np.isnan(numbers), kind)
 
 
 def _objects(name: Any, values: Array, missing: Array) -> Cells:
@@ -153,46 +145,37 @@ def _is_missing(values: Array) -> Array:
 
 
 def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[int]) -> Any:
-    """`X` with the missing cells of the columns `fills` names filled, and only the columns in `keep`.
+    """Fill the missing cells of a table and select columns.
 
-    A fill holds a value for every row; those at observed cells are not used.
+    Parameters
+    ----------
+    X : data frame or ndarray of shape (n_rows, n_columns)
+    fills : dict of int to ndarray of shape (n_rows,)
+        Values for the columns to fill; those at observed cells are not used.
+    cells : list of Cells
+        Columns of `X`.
+    keep : list of int
+        Columns of the result.
+
+    Returns
+    -------
+    Table of the library and the column types of `X`.
     """
-    frame = kind_of(X)
-    if frame == "pandas":
-        found = X.iloc[:, keep].copy()
-        for place, j in enumerate(keep):
-            if j in fills and cells[j].missing.any():
-                found.isetitem(place, _fill_pandas(X.iloc[:, j], fills[j], cells[j].missing))
-        return found
-    if frame == "polars":
-        return X.select([_fill_polars(X.to_series(j), fills.get(j), cells[j].missing) for j in keep])
-    found = X[:, keep].copy()
+    if is_frame(X):
+        frame = as_frame(X)
+        columns = [_filled_series(frame[:, j], fills[j], cells[j].missing) for j in keep if j in fills]
+        return frame.with_columns(*columns)[:, keep].to_native()
+    table = X[:, keep].copy()
     for place, j in enumerate(keep):
         if j in fills:
-            found[cells[j].missing, place] = fills[j][cells[j].missing]
-    return found
+            table[cells[j].missing, place] = fills[j][cells[j].missing]
+    return table
 
 
-def _fill_pandas(series: Any, fill: Array, missing: Array) -> Any:
-    new = series.copy()
-    values = list(_fitting(fill[missing], getattr(series.dtype, "kind", "O")))
-    new.iloc[np.flatnonzero(missing)] = values
-    return new
-
-
-def _fill_polars(series: Any, fill: Array | None, missing: Array) -> Any:
-    if fill is None or not missing.any():
-        return series
-    dtype = series.dtype
-    letter = "i" if dtype.is_integer() else "f" if dtype.is_float() else "O"
-    values = series.to_list()
-    for k, each in zip(np.flatnonzero(missing), _fitting(fill[missing], letter), strict=True):
-        values[k] = each
-    return type(series)(series.name, values, dtype=dtype)
-
-
-def _fitting(values: Array, letter: str) -> list[Any]:
-    """Plain values that a column of that kind takes: whole numbers for integers."""
-    if letter in "iu":
-        return [int(each) for each in np.rint(values.astype(np.float64))]
-    return [each.item() if isinstance(each, np.generic) else each for each in values]
+def _filled_series(column: "nw.Series[Any]", fill: Array, missing: Array) -> "nw.Series[Any]":
+    if not missing.any():
+        return column
+    values: list[Any] = fill[missing].tolist()
+    if column.dtype.is_integer():
+        values = np.rint(fill[missing].astype(np.float64)).astype(np.int64).tolist()
+    return column.scatter(np.flatnonzero(missing).tolist(), values)

@@ -1,8 +1,7 @@
-"""Read entries from files: delimited text, Parquet and Matrix Market, in memory or as a stream of shards."""
+"""Read people's files of entries: delimited text, Parquet and Matrix Market, into memory or into a folder of shards."""
 
-from .sides import Side
-from .streams import shard_file
-from .styles import Reading
-from .tables import Table, read_file, read_table
+from .dialect import Reading
+from .entry_table import EntryTable, read_file, read_table, shard_file
+from .label_column import LabelColumn
 
-__all__ = ["Reading", "Side", "Table", "read_file", "read_table", "shard_file"]
+__all__ = ["EntryTable", "LabelColumn", "Reading", "read_file", "read_table", "shard_file"]

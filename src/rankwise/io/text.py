@@ -1,224 +1,400 @@
-"""Published text files of (row, column, value) lines: plain, gzip, or inside a zip archive."""
+"""Read delimited text: pyarrow's CSV reader for regular files, Python's csv module for all others.
 
-import bz2
-import gzip
-import lzma
-import os
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+pyarrow reads blocks of whole lines, labels as text and values as float64. A block that it rejects, or that it might
+split into other fields than the csv module would, raises `Irregular`; the file is then read again line by line, which
+also counts the bad lines and names the first.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, NoReturn
-from zipfile import BadZipFile, ZipFile
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from .._errors import DataError
-from ..kernels.parse import NEWLINE, RETURN, parse_entries
-from .sides import WHOLE
+from .._errors import DataError, SettingError
+from .dialect import Dialect, Reading, describe, guess, is_number, place, split
+from .files import opened
+from .label_column import WHOLE, LabelColumn
 
 Array = NDArray[Any]
-AnyPath = str | os.PathLike[str]
-Entries = tuple[Array, Array, Array]
-BLOCK = 1 << 20  # bytes read at once: fits the cache of a core, and hides the cost of a call
+BLOCK = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
+CHUNK = 1 << 19  # entries in a batch of the line reader
+SAMPLE = 1 << 16  # bytes that the dialect is guessed from
 SHOWN = 80  # characters of a bad line that an error repeats
-QUOTE = ord('"')
-PACKED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+LONGEST = 1000  # characters of a label; longer ones come from a quote that is never closed
+LARGEST = float(np.finfo(np.float32).max)
+UNIT = b"\x1f"  # replaces the separator "::", since pyarrow splits at single bytes only
+ODD_QUOTES = re.compile(rb'^[^"\n]*"(?:[^"\n]*"[^"\n]*")*[^"\n]*$', re.MULTILINE)
+LONE_RETURN = re.compile(rb"\r(?!\n)")
+SIDES = ("row", "column")
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How a line is written.
+class Irregular(Exception):
+    """A block of lines that only the line reader can read, or reject with the number of the bad line."""
+
+
+class BadLineError(DataError):
+    """A line of a text file that cannot be read.
 
     Attributes
     ----------
-    delimiter : str
-        What is between fields: a character, or the same one twice.
-    fields : tuple of int
-        Places of the row, the column and the value among the fields.
-    comment : str or None
-        The character that lines to skip begin with.
-    words : str
-        A line in words, for errors.
-    fits : callable (values) -> mask
-        Which values can stand in such a file.
-    exact : bool
-        Whether to refuse what is more than plain numbers to other readers: labels such as 007 or +7, and quotes.
+    place : str
+        File and line number.
+    text : str
+        The line, cut to 80 characters.
     """
 
-    delimiter: str
-    fields: tuple[int, int, int]
-    comment: str | None
-    words: str
-    fits: Callable[[Array], Array] = np.isfinite
-    exact: bool = False
+    def __init__(self, message: str, place: str = "", text: str = "") -> None:
+        super().__init__(message)
+        self.place, self.text = place, text
 
 
-def read_entries(path: AnyPath, layout: Layout, skip: int = 0) -> Entries:
-    """Rows and columns (int64) and values (float32) of all lines but the first `skip`; 0.1 s for a million lines.
+class Batch(NamedTuple):
+    """Entries of consecutive lines of a file, n of them."""
 
-    They come in file order. A path may end in .gz, .bz2 or .xz, or lead through a zip archive:
-    ``ml-1m.zip/ml-1m/ratings.dat``. Unpacking takes another 0.2 s for a million lines.
+    rows: LabelColumn
+    cols: LabelColumn
+    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
+
+    @classmethod
+    def joined(cls, batches: "Sequence[Batch]") -> "Batch":
+        """Concatenate batches."""
+        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
+        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
+        numbers = zip(*(batch.numbers for batch in batches), strict=True)
+        return cls(rows, cols, tuple(map(np.concatenate, numbers)))
+
+
+class TextFile:
+    """A text file of entries, with its dialect guessed from the first lines.
+
+    Parameters
+    ----------
+    where : str
+        Path.
+    how : Reading
+
+    Attributes
+    ----------
+    dialect : Dialect
+    columns : dict of str to int
+        Position of the column for each role: row, col, value, weight.
+    notes : list of str
+        Guesses; after reading, also the number of lines left out.
     """
-    found = list(entry_blocks(path, layout, skip))
-    if not sum(rows.size for rows, _, _ in found):
-        raise DataError(f"{os.fspath(path)} has no entries; each line must be {layout.words}.")
-    rows, cols, values = (np.concatenate(part) for part in zip(*found, strict=True))
-    return rows, cols, values
 
+    def __init__(self, where: str, how: Reading) -> None:
+        self.where, self.how = where, how
+        self.sample = _first_lines(where, how)
+        self.dialect = guess(self.sample, how, where)
+        self.columns = place(self.dialect.names, self.dialect.n_fields, how, where)
+        self.notes = [f"{where}: {self._guessed('; ')}."]
 
-def entry_blocks(path: AnyPath, layout: Layout, skip: int = 0) -> Iterator[Entries]:
-    """The same, some ten thousand lines at a time."""
-    line = 1 + skip
-    for block in _blocks(path, skip):
-        entries, n_lines = _parse(block, layout, f"{os.fspath(path)}, line", line)
-        yield entries
-        line += n_lines
+    def _guessed(self, joint: str) -> str:
+        return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
 
+    def read(self) -> Batch:
+        """Read all entries; labels are int64 where all of a side are written as integers, else text."""
+        for batches in self.readers():
+            try:
+                rows, cols, numbers = Batch.joined(list(batches))
+            except Irregular:
+                continue
+            return Batch(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
+        raise AssertionError("unreachable: the line reader reads or rejects every file")
 
-def first_line(path: AnyPath) -> str:
-    """The first line of a file, without its end."""
-    with readable(path), opened(path) as stream:
-        line: bytes = stream.readline(BLOCK)
-    return line.decode("latin-1").rstrip("\r\n")
+    def readers(self) -> Iterator[Iterator[Batch]]:
+        """Ways to read the file in batches, fastest first; all but the last may raise `Irregular` at any batch.
 
+        The first reads a side as integers if its labels in the sample are integers, the others read text.
+        """
+        if self._is_regular():
+            whole = tuple(map(self._is_whole, ("row", "col")))
+            if any(whole):
+                yield self._arrow_batches(whole)
+            yield self._arrow_batches((False, False))
+        yield self._line_batches()
 
-def opened(path: AnyPath) -> Any:
-    """Open a file for reading bytes: plain, unpacked if its name ends in .gz, .bz2 or .xz, or inside a zip archive."""
-    path = Path(path)
-    archive = next((part for part in (path, *path.parents) if part.suffix == ".zip" and part.is_file()), None)
-    if archive is not None:
-        return _open_member(archive, path.relative_to(archive).as_posix())
-    return PACKED[path.suffix](path) if path.suffix in PACKED else path.open("rb")
+    def line_of(self, entry: int) -> tuple[str, str]:
+        """Line of an entry in words, such as "line 7", and its text; reads the file up to there."""
+        position = -1
+        for line, fields in self._lines():
+            position += not isinstance(self._parsed(fields), str)
+            if position == entry:
+                return f"line {line}", self.dialect.separator.join(fields)
+        return f"entry {entry + 1}", ""
 
+    # By pyarrow.
 
-def _open_member(archive: Path, member: str) -> IO[bytes]:
-    with ZipFile(archive) as files:  # the member keeps the archive's file open for itself
-        names = [name for name in files.namelist() if not name.endswith("/")]
-        if not names:
-            raise DataError(f"The archive {archive} holds no file; fetch it again, or give another.")
-        if member not in names:
-            held = ", ".join(names[:9])
-            raise DataError(f"The archive {archive} holds {held}; name one of these, as in {archive / names[0]}.")
+    def _is_regular(self) -> bool:
+        """Whether the sample and the settings are such that pyarrow may be able to read the file."""
+        separator = self.dialect.separator
+        ascii_bytes = "1,\t;|: ".encode(self.how.encoding) == b"1,\t;|: "
+        returns = any(line.endswith("\r") for line in self.sample)  # blocks are cut at newlines
+        return ascii_bytes and not returns and separator.isascii() and separator not in ('"', "\n", "\r")
+
+    def _is_whole(self, role: str) -> bool:
+        """Whether the labels in the sample are integers."""
+        at, skip = self.columns[role], self.dialect.start
+        lines = [self.dialect.split(line) for line in self.sample[skip:] if line.strip()]
+        return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
+
+    def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[Batch]:
+        n = 0
+        with opened(self.where) as stream:
+            for _ in range(self.dialect.start):
+                stream.readline()
+            while block := stream.read(BLOCK):
+                batch = self._arrow_batch(block + stream.readline(), whole)
+                if batch is not None:
+                    n += batch.rows.codes.size
+                    yield batch
+        if not n:
+            raise Irregular
+
+    def _arrow_batch(self, block: bytes, whole: tuple[bool, ...]) -> Batch | None:
+        """Entries of a block of lines; None if it has no lines but blank ones and comments."""
         try:
-            return files.open(member)
-        except RuntimeError as error:  # a password is needed, or Python does not know how it was packed
+            if self.how.encoding.lower() not in ("utf-8", "utf8", "utf_8"):
+                block = block.decode(self.how.encoding).encode()
+            block = _simplified(block, self.dialect)
+            if not block.strip():
+                return None
+            table = self._parsed_block(block)
+            sides = [
+                _integers(table.column(k), which) if whole[k] else _texts(table.column(k), which)
+                for k, which in enumerate(SIDES)
+            ]
+        except (pa.ArrowException, UnicodeDecodeError):
+            raise Irregular from None
+        numbers = [column.to_numpy() for column in table.columns[2:]]
+        if not all((np.abs(column) <= LARGEST).all() for column in numbers):
+            raise Irregular
+        return Batch(sides[0], sides[1], tuple(column.astype(np.float32) for column in numbers))
+
+    def _parsed_block(self, block: bytes) -> pa.Table:
+        """Columns of a block, in the order of `columns`; a quote character is one where the csv module has it."""
+        separator = self.dialect.separator
+        names = [f"f{at}" for at in self.columns.values()]  # as pyarrow numbers columns without a header
+        types = [pa.string() if role in ("row", "col") else pa.float64() for role in self.columns]
+        return pacsv.read_csv(
+            pa.BufferReader(block),
+            pacsv.ReadOptions(autogenerate_column_names=True),
+            pacsv.ParseOptions(
+                delimiter=UNIT.decode() if separator == "::" else separator,
+                quote_char=False if separator in ("::", " ") else '"',
+            ),
+            pacsv.ConvertOptions(
+                column_types=dict(zip(names, types, strict=True)),
+                include_columns=names,
+                null_values=[],
+                check_utf8=not block.isascii(),
+            ),
+        )
+
+    # By Python's csv module, line by line.
+
+    def _line_batches(self) -> Iterator[Batch]:
+        """Read or reject every line; the file is rejected at its end, or its bad lines are noted."""
+        bad, n, entries = _BadLines(), 0, []
+        for line, fields in self._lines():
+            parsed = self._parsed(fields)
+            if isinstance(parsed, str):
+                bad.add(line, parsed, self.dialect.separator.join(fields))
+                continue
+            entries.append(parsed)
+            n += 1
+            if len(entries) == CHUNK:
+                yield _batch(entries)
+                entries = []
+        if bad.count and not self.how.skip_bad_lines:
+            self._reject(bad, n)
+        if not n:
+            raise DataError(f"{self.where} has no entries; give it lines of a row, a column and a value.")
+        if bad.count:
+            said = f"left out {_counted(bad.count)} that could not be read"
+            self.notes.append(f"{self.where}: {said}; the first is line {bad.line}: {bad.reason}: {bad.text!r}.")
+        if entries:
+            yield _batch(entries)
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number and fields of each line that should be an entry."""
+        line, comment = 0, self.dialect.comment
+        try:
+            with opened(self.where) as raw, io.TextIOWrapper(raw, _codec(self.how), newline="") as stream:
+                line = 1
+                for after, fields in _split_lines(stream, self.dialect.separator):
+                    skipped = comment and fields and fields[0].startswith(comment)
+                    if line > self.dialect.start and any(fields) and not skipped:
+                        yield line, fields
+                    line = after
+        except UnicodeDecodeError:
+            line, encoding = _first_undecodable(self.where, self.how.encoding), self.how.encoding
             raise DataError(
-                f"{archive / member} cannot be unpacked ({error}); unpack the archive and name the file itself."
+                f'{self.where}, line {line}: this is not {encoding}; pass encoding="latin-1", or what it is written in.'
             ) from None
+        except csv.Error as error:
+            raise DataError(f"{self.where}, line {line}: {error}; look for a quote that is never closed.") from None
+
+    def _parsed(self, fields: list[str]) -> list[Any] | str:
+        """Labels and numbers of a line, or what is wrong with it in words."""
+        try:
+            row, col, *texts = [fields[at].strip() for at in self.columns.values()]
+        except IndexError:
+            unclosed = ", as if a quote were never closed" if any("\n" in text for text in fields) else ""
+            return f"{max(self.columns.values()) + 1} columns are needed, and it has {len(fields)}{unclosed}"
+        if not row or not col:
+            return "a label is missing"
+        if len(row) > LONGEST or len(col) > LONGEST:
+            return f"a label has more than {LONGEST} characters, as if a quote were never closed"
+        for text in texts:
+            if not is_number(text):
+                return _not_a_number(text)
+            if not abs(float(text)) <= LARGEST:
+                return f"{text!r} is not a finite number"
+        return [row, col, *map(float, texts)]
+
+    def _reject(self, bad: "_BadLines", n_good: int) -> None:
+        remedy = "correct the file, or leave such lines out with skip_bad_lines=True."
+        if bad.count > n_good:  # the guess is wrong, not the file
+            remedy = f"it was read as {self._guessed(', ')}. Set `row`, `col`, `value` or `separator` if that is wrong."
+        at = f"{self.where}, line {bad.line}"
+        message = f"{at}: {bad.reason}: {bad.text!r}. {_counted(bad.count)} cannot be read; {remedy}"
+        raise BadLineError(message, at, bad.text)
 
 
-@contextmanager
-def readable(path: AnyPath) -> Iterator[None]:
-    """Turn what a missing, locked or damaged file raises into one sentence."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise DataError(f"There is no file at {os.fspath(path)}.") from None
-    except IsADirectoryError:
-        raise DataError(f"{os.fspath(path)} is a folder; name a file in it.") from None
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile) as error:
-        raise DataError(f"{os.fspath(path)} cannot be read ({error}); fetch it again if it is damaged.") from error
+def _simplified(block: bytes, dialect: Dialect) -> bytes:
+    """Lines that pyarrow splits into the fields that the csv module finds; raise `Irregular` if there may be others."""
+    separator, comment, quoted = dialect.separator, (dialect.comment or "").encode(), b'"' in block
+    if comment and comment in block:
+        if quoted or LONE_RETURN.search(block):
+            raise Irregular
+        blanks = rb"[ \t]*" if separator in (" ", "::") else b" *"
+        block = re.sub(rb"(?m)^%b%b.*\n?" % (blanks, re.escape(comment)), b"", block)
+    if separator == "::":
+        if UNIT in block:
+            raise Irregular
+        return block.replace(b"::", UNIT)
+    if separator == " ":
+        if quoted or not block.isascii() or re.search(rb"[\x1c-\x1f]", block):  # Python takes these for blanks
+            raise Irregular
+        runs = block.startswith(b" ") or any(
+            run in block for run in (b"  ", b"\t", b"\n ", b" \n", b" \r", b"\f", b"\v")
+        )
+        return b"\n".join(b" ".join(line.split()) for line in block.splitlines()) if runs else block
+    if quoted and (b' "' in block or ODD_QUOTES.search(block)):  # blanks before a quote; fields over several lines
+        raise Irregular
+    return block
 
 
-def _blocks(path: AnyPath, skip: int) -> Iterator[Array]:
-    """The file's bytes, without the first lines, in blocks of whole lines, each ended by a newline."""
-    rest = b""
-    with readable(path), opened(path) as stream:
-        for _ in range(skip):
-            stream.readline()
-        while block := stream.read(BLOCK):
-            whole, newline, after = block.rpartition(b"\n")
-            if newline:
-                yield np.frombuffer(rest + whole + newline, np.uint8)
-                rest = after
-            else:
-                rest += after
-        if rest:
-            yield np.frombuffer(rest + b"\n", np.uint8)
+def _integers(column: pa.ChunkedArray, which: str) -> LabelColumn:
+    """Labels as int64, if all of them are written as integers; raise `Irregular` if not.
 
-
-def _parse(text: Array, layout: Layout, where: str, line: int) -> tuple[Entries, int]:
-    """Entries and number of the lines in `text`, whose first has the number `line`.
-
-    The kernel reads plain lines and stops at any other; Python then decides whether that one is an entry, too.
+    Nothing is shorter than an integer without leading zeros and plus signs, so that the number of bytes decides.
     """
-    _refuse_unusual(text, layout, where, line)
-    capacity = int(np.count_nonzero(text == NEWLINE))
-    rows, cols, values = np.empty(capacity, np.int64), np.empty(capacity, np.int64), np.empty(capacity, np.float32)
-    at = n_lines = n = 0
-    while at < text.size:
-        n_bytes, more_lines, more = _read_plain(text[at:], layout, rows[n:], cols[n:], values[n:])
-        at, n_lines, n = at + n_bytes, n_lines + more_lines, n + more
-        if at < text.size:
-            given = _line_at(text, at)
-            if kept := _kept(given, layout):
-                rows[n], cols[n], values[n] = _entry(kept, layout) or _refuse(
-                    given, layout, f"{where} {line + n_lines}"
-                )
-                n += 1
-            at, n_lines = at + len(given) + 1, n_lines + 1
-    if not layout.fits(values[:n]).all():
-        _refuse_misfit(text, layout, where, line)
-    return (rows[:n], cols[:n], values[:n]), n_lines
+    numbers = column.cast(pa.int64()).to_numpy()
+    least, most = int(numbers.min()), int(numbers.max())
+    if max(-least, most) >= 10**18:
+        raise Irregular
+    sizes = np.abs(numbers) if least < 0 else numbers
+    n_digits = numbers.size + sum(int(np.count_nonzero(sizes >= 10**k)) for k in range(1, len(str(max(-least, most)))))
+    if pc.sum(pc.binary_length(column)).as_py() != n_digits + int(np.count_nonzero(numbers < 0)):
+        raise Irregular
+    return LabelColumn.of(numbers, which)
 
 
-def _read_plain(text: Array, layout: Layout, rows: Array, cols: Array, values: Array) -> tuple[int, int, int]:
-    comment = -1 if layout.comment is None else ord(layout.comment)
-    delimiter, more = ord(layout.delimiter[0]), len(layout.delimiter) - 1
-    n_bytes, n_lines, n = parse_entries(text, delimiter, more, comment, layout.fields, rows, cols, values)
-    return int(n_bytes), int(n_lines), int(n)
+def _texts(column: pa.ChunkedArray, which: str) -> LabelColumn:
+    """Labels as text without the blanks around them; raise `Irregular` if one is empty or too long."""
+    encoded = column.combine_chunks().dictionary_encode()
+    names = [name.strip() for name in encoded.dictionary.to_pylist()]
+    if "" in names or max(map(len, names)) > LONGEST:
+        raise Irregular
+    return LabelColumn.of(np.array(names), which, encoded.indices.to_numpy())
 
 
-def _refuse_unusual(text: Array, layout: Layout, where: str, line: int) -> None:
-    """Raise for what would change where a field or a line ends: a return alone, and quotes if labels are exact."""
-    returns = np.flatnonzero(text == RETURN)
-    alone = returns[text[returns + 1] != NEWLINE]
-    if alone.size:
-        number = line + int(np.count_nonzero(text[: alone[0]] == NEWLINE))
-        raise DataError(f"{where} {number} ends in a return without a newline; save the file with newlines.")
-    if layout.exact and (text == QUOTE).any():
-        raise DataError(f"{where} {line}, or one after it, has quotes.")
+def _batch(entries: list[list[Any]]) -> Batch:
+    rows, cols, *numbers = zip(*entries, strict=True)
+    sides = [LabelColumn.of(np.array(side), which) for side, which in zip((rows, cols), SIDES, strict=True)]
+    return Batch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
 
 
-def _line_at(text: Array, at: int) -> str:
-    """The line that begins at byte `at`, without its newline; any byte is a character."""
-    end = at
-    while not (stops := np.flatnonzero(text[end : end + 4096] == NEWLINE)).size:
-        end += 4096
-    return text[at : end + int(stops[0])].tobytes().decode("latin-1")
+@dataclass
+class _BadLines:
+    """Number of lines that could not be read, and the first of them."""
+
+    count: int = 0
+    line: int = 0
+    reason: str = ""
+    text: str = ""
+
+    def add(self, line: int, reason: str, text: str) -> None:
+        if not self.count:
+            shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+            self.line, self.reason, self.text = line, reason, shown
+        self.count += 1
 
 
-def _kept(line: str, layout: Layout) -> str:
-    """A line without its comment and its end; empty if that is all it has."""
-    return (line if layout.comment is None else line.partition(layout.comment)[0]).rstrip(" \r")
-
-
-def _entry(line: str, layout: Layout) -> tuple[int, int, np.float32] | None:
-    """What a line says, by Python's rules for numbers; None if it does not say an entry."""
-    parts = line.replace("_", "?").split(layout.delimiter)  # Python takes 1_000 for a number
+def _first_lines(where: str, how: Reading) -> list[str]:
+    """Complete lines of the first 64 kB of a file, with their ends."""
+    with opened(where) as stream:
+        start: bytes = stream.read(SAMPLE)
+    if not start.strip():
+        raise DataError(f"{where} is empty: it has no entries; give it lines of a row, a column and a value.")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) and not how.encoding.lower().startswith("utf-16"):
+        raise DataError(f'{where}, line 1: the text is UTF-16; pass encoding="utf-16".')
     try:
-        row, col, value = (parts[k] for k in layout.fields)
-        if layout.exact and not (WHOLE.fullmatch(row.strip()) and WHOLE.fullmatch(col.strip())):
-            return None
-        numbers = int(row), int(col)
-        with np.errstate(over="ignore"):
-            found = np.float32(float(value))
-    except (ValueError, IndexError):
-        return None
-    return (*numbers, found) if max(map(abs, numbers)) < 2**63 else None
+        text = start.decode(_codec(how), errors="replace")
+    except LookupError:
+        raise SettingError(
+            f"Unknown encoding {how.encoding!r}: `encoding` is a name such as utf-8 or latin-1."
+        ) from None
+    lines = list(io.StringIO(text, newline=""))  # cut at newlines and returns only, as the csv module does
+    if "\0" in text:
+        line = next(k for k, line in enumerate(lines, 1) if "\0" in line)
+        raise DataError(
+            f"{where}, line {line}: this is not text (it has zero bytes); give CSV, Parquet or Matrix Market."
+        )
+    return lines[:-1] if len(start) == SAMPLE and len(lines) > 1 else lines
 
 
-def _refuse_misfit(text: Array, layout: Layout, where: str, line: int) -> None:
-    """Raise for the first line whose value cannot stand in such a file; slow, for blocks that are known to hold one."""
-    for number, given in enumerate(text.tobytes().decode("latin-1").split("\n"), line):
-        found = _entry(_kept(given, layout), layout)
-        if found and not layout.fits(np.array(found[2:])).all():
-            _refuse(given, layout, f"{where} {number}")
+def _codec(how: Reading) -> str:
+    """Name of Python's codec; that of UTF-8 skips a byte order mark."""
+    return "utf-8-sig" if how.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else how.encoding
 
 
-def _refuse(line: str, layout: Layout, where: str) -> NoReturn:
-    shown = line.rstrip("\r")[:SHOWN]
-    raise DataError(f"{where}: a line must be {layout.words}, got {shown!r}.")
+def _split_lines(stream: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Number of the next line, and fields, of each line; quoted fields of the csv module may span several lines."""
+    if len(separator) > 1 or separator == " ":
+        yield from ((k, split(line, separator)) for k, line in enumerate(stream, 2))
+    else:
+        reader = csv.reader(stream, delimiter=separator, skipinitialspace=True)
+        yield from ((reader.line_num + 1, fields) for fields in reader)
+
+
+def _first_undecodable(where: str, encoding: str) -> int:
+    """Number of the first line that is not in this encoding."""
+    with opened(where) as stream:
+        for number, line in enumerate(stream, 1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError:
+                return number
+    return 1
+
+
+def _not_a_number(text: str) -> str:
+    if not text:
+        return "the value is missing"
+    decimal = "; decimals need a point" if text.replace(",", "").lstrip("-").isdecimal() else ""
+    return f"{text!r} is not a number{decimal}"
+
+
+def _counted(n_lines: int) -> str:
+    return "1 line" if n_lines == 1 else f"{n_lines:,} lines"

@@ -1,8 +1,8 @@
-"""Entries out of data frames of pandas, polars and pyarrow, none of them imported: a frame brings its own methods."""
+"""Entries from data frames: any library that narwhals supports, or any object with ``__arrow_c_stream__``."""
 
 from collections.abc import Hashable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,29 +10,64 @@ from numpy.typing import NDArray
 from .._errors import DataError, SettingError
 from .labels import numbered
 
-KINDS = {"pandas": ("DataFrame",), "polars": ("DataFrame", "LazyFrame"), "pyarrow": ("Table", "RecordBatch")}
+if TYPE_CHECKING:
+    import narwhals as nw
+
 FEW = 4  # columns that a list of entries has: row, column, value, perhaps a time
+NO_FRAMES = {"builtins", "numpy", "scipy", "rankwise"}  # packages without frames: narwhals, 70 ms, is not loaded
 
 
-def kind_of(data: Any) -> str | None:
-    """The package a data frame is of; None for anything else."""
-    for ancestor in type(data).__mro__:
-        if ancestor.__name__ in KINDS.get(_package(ancestor), ()):
-            return _package(ancestor)
-    return None
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Tabular data of any library that implements Arrow's PyCapsule interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the data as a stream of record batches."""
+        ...
 
 
 def is_frame(data: Any) -> bool:
-    """Whether `data` is a data frame."""
-    return kind_of(data) is not None
+    """Return whether `data` is a data frame that can be read into memory; frames of Dask are not."""
+    if type(data).__module__.partition(".")[0] in NO_FRAMES:
+        return False
+    from narwhals import dependencies as libraries
+
+    if libraries.is_dask_dataframe(data) or libraries.is_into_series(data):
+        return False
+    return libraries.is_into_dataframe(data) or is_lazy(data) or isinstance(data, ArrowStream)
+
+
+def is_lazy(data: Any) -> bool:
+    """Return whether `data` is a query of polars whose result is not computed yet."""
+    from narwhals import dependencies as libraries
+
+    return libraries.is_polars_lazyframe(data)
+
+
+def as_frame(data: Any) -> "nw.DataFrame[Any]":
+    """Wrap a data frame by narwhals; queries of polars are computed, Arrow streams are read."""
+    import narwhals as nw
+
+    if isinstance(data, nw.DataFrame):
+        return data
+    try:
+        if is_lazy(data):
+            query: nw.LazyFrame[Any] = nw.from_native(data)
+            return query.collect()
+        if nw.dependencies.is_into_dataframe(data):
+            return nw.from_native(data, eager_only=True)
+        return nw.from_arrow(data, backend="pyarrow")
+    except nw.exceptions.DuplicateError as error:
+        repeated = str(error).splitlines()[-1].lstrip("- ")
+        raise DataError(f"The columns of a frame must have different names, got {repeated}; rename them.") from None
 
 
 def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) -> dict[str, Any]:
-    """What `Observations.from_coo` takes, out of a frame with one line per entry."""
+    """Arguments of `Observations.from_coo` from a frame with one line per entry."""
     need_names(row, col, value)
-    frame = _collected(frame)
-    row_labels, rows = _coded(column_of(frame, row, "row"), row, "row")
-    col_labels, cols = _coded(column_of(frame, col, "col"), col, "column")
+    frame = as_frame(frame)
+    row_labels, rows = _labels_of(frame, row, "row", "row")
+    col_labels, cols = _labels_of(frame, col, "col", "column")
     return {
         "rows": rows,
         "cols": cols,
@@ -54,31 +89,152 @@ def need_names(row: Any, col: Any, value: Any) -> None:
 
 
 def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any]]:
-    """A matrix with NaN at unknown entries, and the labels of its rows and columns, out of a frame that is a matrix.
+    """Read a frame that is the matrix itself.
 
-    Rows are called by the column `row` if it is given, else by pandas's index; else they are numbered.
+    Returns
+    -------
+    array : ndarray of shape (n_rows, n_cols)
+        NaN at missing values.
+    labels : pair of ndarray or None
+        Row labels from the column `row` if it is given, else from the index of pandas; column labels from the names of
+        the columns. None for labels that are the numbers 0, 1, ...
     """
-    frame = _collected(frame)
-    rows = getattr(frame, "index", None) if row is None else _plain(column_of(frame, row, "row"))
+    import narwhals as nw
+
+    frame = as_frame(frame)
+    index = nw.maybe_get_index(frame)
+    if row is None and index is not None and index.nlevels > 1:
+        raise DataError(f"The frame's index has {index.nlevels} levels; make it one, as `reset_index` does.")
+    rows = index if row is None else _plain(column_of(frame, row, "row"))
     names = [name for name in _names(frame) if row is None or name != row]
-    _refuse_repeats(names)
-    columns = [numbers_of(frame[name], name, "; a list of entries needs row=, col= and value=") for name in names]
+    advice = "; a list of entries needs row=, col= and value="
+    columns = [numbers_of(frame.get_column(name), name, advice) for name in names]
     array = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     _refuse_list(array)
-    return array, (_called(rows), _called(names))
+    labels = np.asarray(names)
+    if labels.dtype.kind in "US" and not all(isinstance(name, str) for name in names):
+        raise DataError("The names of the frame's columns mix types; make them all text or all numbers.")
+    return array, (None if rows is None else _or_none(np.asarray(rows)), _or_none(labels))
 
 
 def read_columns(frame: Any) -> list[NDArray[Any]]:
-    """All columns of a frame, by their places."""
-    frame = _collected(frame)
-    columns = [frame.iloc[:, place] for place in range(frame.shape[1])] if kind_of(frame) == "pandas" else frame.columns
-    if kind_of(frame) == "polars":
-        columns = frame.get_columns()
-    return [_as_text(_plain(column)) for column in columns]
+    """Columns of a frame as arrays of shape (n_lines,) each."""
+    return [_as_text(_plain(column)) for column in as_frame(frame).iter_columns()]
+
+
+def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
+    """Column of a frame by its name; `use` is the parameter that names it."""
+    wrapped = as_frame(frame)
+    names = _names(wrapped)
+    if not isinstance(name, Hashable) or name not in names:
+        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+        raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
+    return wrapped.get_column(name)
+
+
+def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Number the labels of a column.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_labels,)
+        Distinct labels in sorted order.
+    codes : ndarray of int64, shape (n_lines,)
+        Index into `labels`; -1 where the label is missing.
+    """
+    import narwhals as nw
+
+    if column.dtype.is_nested():
+        raise DataError(_CANNOT_NUMBER.format(which, column.dtype))
+    if column.dtype in (nw.Object, nw.Unknown):  # Arrow has no type for these, so Python numbers them
+        distinct, codes = _number_objects(column.to_list(), which)
+    else:
+        values, codes = encode_arrow(column.to_arrow())
+        distinct = _objects(values.to_pylist()) if _has_zone(column) else values.to_numpy(zero_copy_only=False)
+    labels, place = numbered(_as_text(distinct), which)
+    return labels, np.append(place, -1)[codes]
+
+
+def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
+    """Number the values of a pyarrow array.
+
+    Returns
+    -------
+    distinct : pyarrow array of shape (n_distinct,)
+        In any order. Categories of a dictionary array that no element has are left out.
+    codes : ndarray of int64, shape (n,)
+        Index into `distinct`; -1 for null.
+    """
+    encoded = column.dictionary_encode()
+    codes = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.zeros(len(encoded.dictionary) + 1, bool)
+    used[codes] = True
+    places = np.append(np.cumsum(used[:-1]) - 1, -1)
+    return encoded.dictionary.take(np.flatnonzero(used[:-1])), places[codes]
+
+
+def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
+    """Raise because `n_missing` of `n` lines have no label."""
+    raise DataError(
+        f"{n_missing} of {n} lines have no label in column {name!r} (first: line {first}, counted from 0); "
+        "leave these lines out."
+    )
+
+
+def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> NDArray[Any]:
+    """Column as float64, or float32 if it is float32; NaN where a value is missing."""
+    import narwhals as nw
+
+    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+        kind = nw.Float32 if column.dtype == nw.Float32 else nw.Float64
+        return np.array(column.cast(kind).to_numpy())
+    values = column.to_numpy() if column.dtype in (nw.Object, nw.Unknown) else np.zeros(0, object)
+    if values.dtype.kind == "O" and not any(isinstance(value, str) for value in values):
+        with suppress(TypeError, ValueError):  # decimals and None
+            values = values.astype(np.float64)
+    if values.dtype.kind not in "fiub" or values.size < len(column):
+        first = str(column[0]) if len(column) else "nothing"
+        raise DataError(f"The column {name!r} must hold real numbers, but its first value is {first!r}{advice}.")
+    return values.astype(np.float64)
+
+
+_CANNOT_NUMBER = "The {} labels are of a type that cannot be numbered ({}); make them text or numbers."
+
+
+def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Sorted labels and codes of a column without missing labels."""
+    labels, codes = coded(column_of(frame, name, use), which)
+    if codes.size and codes.min() < 0:
+        refuse_unlabelled(int((codes < 0).sum()), codes.size, name, int(np.argmax(codes < 0)))
+    return labels, codes
+
+
+def _number_objects(values: list[Any], which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Distinct objects in order of appearance, and the index of each value, -1 for None and NaN."""
+    numbers: dict[Any, int] = {}
+    try:
+        codes = [-1 if value is None or value != value else numbers.setdefault(value, len(numbers)) for value in values]
+    except (TypeError, ValueError) as error:  # not hashable, or arrays
+        raise DataError(_CANNOT_NUMBER.format(which, error)) from None
+    return _objects(list(numbers)), np.array(codes, np.int64)
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
+    names: list[Any] = list(frame.columns)  # pandas has names other than text
+    levels = {len(name) for name in names if isinstance(name, tuple)}
+    if levels:
+        raise DataError(f"The frame's columns have {max(levels)} levels of names; make it one.")
+    return names
 
 
 def _refuse_list(array: NDArray[Any]) -> None:
-    """Raise if what should be a matrix with holes reads like a list of entries."""
+    """Raise if what should be a matrix with missing entries looks like a list of entries."""
     n_lines, n_columns = array.shape
     if 3 <= n_columns <= FEW < n_lines and np.isfinite(array).all() and not (array[:, :2] % 1).any():
         raise DataError(
@@ -87,128 +243,25 @@ def _refuse_list(array: NDArray[Any]) -> None:
         )
 
 
-def _refuse_repeats(names: list[Any]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"The frame has {names.count(twice)} columns called {twice!r}; their names must differ.")
-
-
-def _package(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
-
-
-def _collected(frame: Any) -> Any:
-    """The frame itself; polars's lazy ones are computed."""
-    return frame.collect() if kind_of(frame) == "polars" and hasattr(frame, "collect") else frame
-
-
-def _names(frame: Any) -> list[Any]:
-    if getattr(frame.columns, "nlevels", 1) > 1:
-        raise DataError(f"The frame's columns have {frame.columns.nlevels} levels of names; make it one.")
-    return list(frame.column_names if kind_of(frame) == "pyarrow" else frame.columns)
-
-
-def column_of(frame: Any, name: Any, use: str) -> Any:
-    """One column by its name."""
-    names = _names(frame)
-    if not isinstance(name, Hashable) or name not in names:
-        shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-        raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
-    _refuse_repeats([given for given in names if given == name])
-    return frame[name]
-
-
-def _coded(column: Any, name: Any, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The different labels of a column in sorted order, and each line's number among them."""
-    labels, codes = coded(column, which)
-    if codes.size and codes.min() < 0:
-        refuse_unlabelled(int((codes < 0).sum()), codes.size, name, int(np.argmax(codes < 0)))
-    return labels, codes
-
-
-def coded(column: Any, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The different labels in sorted order, and each line's number among them, -1 where there is no label.
-
-    The frame's own package numbers the labels as they come, which is fast for text; sorting the few different ones is
-    left to NumPy, so that every package gives the same numbers.
-    """
-    try:
-        codes, unique = ENCODERS[_package(type(column))](column)
-    except (TypeError, NotImplementedError) as error:
-        raise DataError(
-            f"The {which} labels are of a type that cannot be numbered ({error}); make them text or numbers."
-        ) from None
-    labels, place = numbered(_as_text(unique), which)
-    return labels, place[codes] if codes.size and codes.min() >= 0 else np.append(place, -1)[codes]
-
-
-def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
-    """Raise: some lines have no label."""
-    raise DataError(
-        f"{n_missing} of {n} lines have no label in column {name!r} (first: line {first}, counted from 0); "
-        "leave these lines out."
-    )
-
-
-def _encode_pandas(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    codes, unique = column.factorize()
-    return codes, np.asarray(unique)
-
-
-def _encode_polars(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    if column.dtype.is_nested() or column.dtype.is_object():
-        raise TypeError(f"{column.dtype}")
-    unique = column.unique().drop_nulls()
-    codes = column.replace_strict(unique, np.arange(len(unique)), default=-1)
-    return codes.fill_null(-1).to_numpy(), unique.to_numpy()
-
-
-def _encode_pyarrow(column: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    coded = column.dictionary_encode()
-    if hasattr(coded, "combine_chunks"):
-        coded = coded.unify_dictionaries().combine_chunks()
-    return coded.indices.fill_null(-1).to_numpy(zero_copy_only=False), coded.dictionary.to_numpy(zero_copy_only=False)
-
-
-ENCODERS = {"pandas": _encode_pandas, "polars": _encode_polars, "pyarrow": _encode_pyarrow}
-
-
 def _as_text(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels that are all text as NumPy's text; others as they are."""
+    """Convert object arrays of str to NumPy text; others are returned unchanged."""
     text = labels.dtype.kind == "O" and labels.size > 0 and all(isinstance(label, str) for label in labels)
     return labels.astype(str) if text else labels
 
 
-def _plain(column: Any) -> NDArray[Any]:
-    """A column as an array, missing values as the package writes them."""
-    nullable = _package(type(column)) == "pandas" and not isinstance(column.dtype, np.dtype)
-    if nullable and column.dtype.kind in "iu" and not column.isna().any():
-        return np.asarray(column.to_numpy(dtype=column.dtype.numpy_dtype))
-    if nullable and column.dtype.kind in "fiub":
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(column)
+def _has_zone(column: "nw.Series[Any]") -> bool:
+    """Return whether a column holds times with a zone, which NumPy has no type for."""
+    import narwhals as nw
+
+    return isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None
 
 
-def numbers_of(column: Any, name: Any, advice: str = "") -> NDArray[Any]:
-    """A column as floats with NaN where it is missing; float32 stays."""
-    found = _plain(column)
-    if found.dtype.kind == "O" and not any(isinstance(given, str) for given in found):
-        with suppress(TypeError, ValueError):  # decimals, and None for what is missing
-            found = found.astype(np.float64)
-    if found.dtype.kind not in "fiub":
-        first = next((str(given) for given in found), "nothing")
-        raise DataError(f"The column {name!r} must hold real numbers, but its first value is {first!r}{advice}.")
-    return found.astype(np.float32 if found.dtype == np.float32 else np.float64)
+def _plain(column: "nw.Series[Any]") -> NDArray[Any]:
+    """Column as an array; missing values as its library represents them, times with a zone as objects."""
+    return _objects(column.to_list()) if _has_zone(column) else np.asarray(column.to_numpy())
 
 
-def _called(given: Any) -> NDArray[Any] | None:
-    """Labels out of an index or names; None if there are none, or they are the numbers 0, 1, ..."""
-    if given is None:
-        return None
-    if getattr(given, "nlevels", 1) > 1:
-        raise DataError(f"The frame's index has {given.nlevels} levels; make it one, as `reset_index` does.")
-    labels = np.asarray(given)
-    if isinstance(given, list) and labels.dtype.kind in "US" and not all(isinstance(name, str) for name in given):
-        raise DataError("The names of the frame's columns mix types; make them all text or all numbers.")
+def _or_none(labels: NDArray[Any]) -> NDArray[Any] | None:
+    """Labels, or None if they are the numbers 0, 1, ..."""
     labels = _as_text(labels)
     return None if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(labels.size)) else labels

@@ -65,7 +65,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Style:
+class Dialect:
     """How a text file is written.
 
     Attributes
@@ -98,7 +98,7 @@ class Style:
         return split(line, self.separator)
 
 
-def guess(lines: Sequence[str], how: Reading, where: str) -> Style:
+def guess(lines: Sequence[str], how: Reading, where: str) -> Dialect:
     """Style of a file whose first lines are given."""
     comment = next((line[0] for line in lines if line.strip()), "")
     comment = comment if comment in COMMENTS else ""
@@ -114,7 +114,7 @@ def guess(lines: Sequence[str], how: Reading, where: str) -> Style:
     asked = any(name in first for name in given if isinstance(name, str) and not name.isdecimal())
     header = asked or _is_header(first, rows[1:]) if how.header is None else how.header
     names = (*_row_names(first, rows[1:], n_fields, how), *first) if header else None
-    return Style(separator, names, n_fields, kept[0][0] + 1 if header else 0, comment or None)
+    return Dialect(separator, names, n_fields, kept[0][0] + 1 if header else 0, comment or None)
 
 
 def split(line: str, separator: str) -> list[str]:
