@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import platformdirs
+
 from .._errors import DataError, SettingError
-from ..kernels.jit import user_cache_folder
 from ..observations import Observations
 from .movielens import read_movielens
 from .signed import paper_filter, read_signed_network
@@ -118,7 +119,7 @@ def folders() -> list[Path]:
     True
     """
     named = os.environ.get(VARIABLE)
-    return [*([Path(named)] if named else []), user_cache_folder() / "rankwise" / "data"]
+    return [*([Path(named)] if named else []), platformdirs.user_cache_path("rankwise", appauthor=False) / "data"]
 
 
 def get(name: str) -> Source:
