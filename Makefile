@@ -16,7 +16,7 @@ help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
-	$(BIN)/rankwise demo --output demo-output
+	MPLBACKEND=Agg $(BIN)/python examples/demo.py demo-output
 
 test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 	$(TWICE) -m "not slow"

@@ -2,11 +2,10 @@
 
 from .curves import draw_figures
 from .page import write_report
-from .pictures import Panel, TimePanel, rank_path, time_curves
+from .pictures import TimePanel, time_curves
 from .tables import cells, columns, comma_separated, footnotes, markdown, remarks, title_of
 
 __all__ = [
-    "Panel",
     "TimePanel",
     "cells",
     "columns",
@@ -14,7 +13,6 @@ __all__ = [
     "draw_figures",
     "footnotes",
     "markdown",
-    "rank_path",
     "remarks",
     "time_curves",
     "title_of",
