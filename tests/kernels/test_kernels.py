@@ -370,6 +370,11 @@ class TestPrivateFolder:
         monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
         assert jit.private_folder(tmp_path) is None
 
+    def test_a_system_without_owners_has_none_to_compare(self, tmp_path, monkeypatch):
+        tmp_path.chmod(0o777)
+        monkeypatch.delattr(os, "getuid")
+        assert jit.private_folder(tmp_path) == tmp_path
+
     def test_one_that_cannot_be_made_or_written_is_refused(self, tmp_path, monkeypatch):
         (tmp_path / "file").touch()
         assert jit.private_folder(tmp_path / "file") is None

@@ -34,7 +34,7 @@ def private_folder(path: Path) -> Path | None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.stat()
-        if os.name == "posix" and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077):
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077):
             return None
         probe = path / f".probe-{os.getpid()}"
         probe.touch()
