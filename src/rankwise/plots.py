@@ -1,4 +1,4 @@
-"""Pictures of a fitted model, each on one matplotlib Axes: `rankwise.report.plots` under the name that people use."""
+"""Plots of fitted models, each on one matplotlib Axes; the public name of `rankwise.report.plots`."""
 
 from .report.plots import calibration, convergence, factor_map, rank_path, residuals, spectrum
 
