@@ -1,4 +1,4 @@
-# Every target works in a fresh clone: it makes .venv, installs what it needs there, and runs.
+# Every target works in a fresh clone: it creates .venv, installs its requirements there, and runs.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -16,7 +16,7 @@ help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
-	$(BIN)/rankwise demo --output demo-output
+	MPLBACKEND=Agg $(BIN)/python examples/demo.py demo-output
 
 test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 	$(TWICE) -m "not slow"
@@ -24,12 +24,12 @@ test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(TWICE)
 
-# Traced, all tests would take hours: some cases of each are taken, six files to a process, two processes at a time.
-# Compiled kernels are out of the tracer's sight: their laws run a second time with the kernels left as Python.
+# Tracing all tests would take hours: some cases of each run, six files per process, two processes at a time.
+# Compiled kernels cannot be traced: their tests run a second time with the kernels as plain Python.
 TRACED := env PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p few_cases -m "not slow"
 LAWS := kernels/test_expected kernels/test_kernels kernels/test_lanes losses/test_losses losses/test_mixed \
 	losses/test_nonsmooth_losses observations/test_observations io/test_readers model/test_recommend
-coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that none of them reaches
+coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that are not covered
 	$(BIN)/python -m coverage erase
 	find tests -name "test_*.py" | sort | xargs -n 6 -P 2 $(TRACED) --cases 3
 	$(TRACED) --cases 30 -p plain_kernels $(LAWS:%=tests/%.py)
@@ -45,7 +45,7 @@ check: $(TEST_READY)  ## Lint, formatting, types and the layer rule
 bench: $(BENCH_READY)  ## Run the benchmarks and print their tables
 	$(BIN)/python -m benchmarks
 
-docs: $(DOCS_READY)  ## Build the documentation site, warnings being errors, and say where it is
+docs: $(DOCS_READY)  ## Build the documentation site, with warnings as errors
 	$(BIN)/python -m sphinx -q -n -W --keep-going docs docs/_build/html
 	@echo "Open docs/_build/html/index.html in a browser."
 
@@ -53,7 +53,7 @@ clean:  ## Remove caches, build products and demo output; .venv stays
 	rm -rf build dist demo-output docs/_build docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* fuzz-findings src/*.egg-info
 	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-# A venv that failed half-way has a python but no pip, and would pass for a finished one.
+# A venv whose creation failed may have python but no pip, and would look complete.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 	"rankwise needs Python 3.11 or newer, and $(PYTHON) is %d.%d; name another with `make PYTHON=python3.11`." % v[:2] or 0)'
@@ -64,7 +64,7 @@ $(DEMO_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -e ".[plots]"
 	@touch $@
 
-# The test set holds all that the demo and the site need, so it makes all three ready.
+# The extra `test` includes the requirements of the demo and of the documentation.
 $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing rankwise and its test tools into .venv ..."
 	@$(PIP_INSTALL) -e ".[test,plots]"
@@ -75,7 +75,7 @@ $(DOCS_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP_INSTALL) -e ".[docs,plots]"
 	@touch $@
 
-# Libraries to compare with: one that cannot be installed here is left out of the tables.
+# Libraries for comparison; one that cannot be installed is left out of the tables.
 $(BENCH_READY): $(DEMO_READY)
 	@echo "Installing the libraries that the benchmarks compare with ..."
 	@for peer in libmf cmfrec scikit-surprise; do $(PIP_INSTALL) $$peer || echo "$$peer is left out."; done

@@ -19,7 +19,7 @@ MODULES = [
     found.name for found in pkgutil.walk_packages(rankwise.__path__, "rankwise.") if "__main__" not in found.name
 ]
 SPACES = {"rankwise": rankwise, "rankwise.objectives": importlib.import_module("rankwise.objectives")}
-SPACES |= {f"rankwise.{name}": getattr(rankwise, name) for name in rankwise._MODULES}
+SPACES |= {f"rankwise.{name}": found for name in rankwise.__all__ if inspect.ismodule(found := getattr(rankwise, name))}
 NEED_A_NETWORK = {"rankwise.datasets.download", "rankwise.datasets.fetch"}
 
 

@@ -15,7 +15,8 @@ from rankwise import datasets
 plt = pytest.importorskip("matplotlib.pyplot", reason="pip install 'rankwise[plots]' brings matplotlib")
 pytest.importorskip("pandas", reason="pip install 'rankwise[io]' brings pandas")
 
-EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
+# tests/test_demo.py has the demo, whose picture is on no page.
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "demo")
 IN_PROCESS = [name for name in EXAMPLES if name != "cluster"]  # whose processes import it, so it runs as a program
 SLOW = {"multilabel", "own_loss"}  # ten fits; kernels of a loss of one's own are not kept between processes
 

@@ -1,4 +1,4 @@
-"""``python -m rankwise``."""
+"""Run the command line by ``python -m rankwise``."""
 
 from .cli import main
 

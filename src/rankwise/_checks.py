@@ -1,4 +1,4 @@
-"""Small tests of parameters, for readable errors."""
+"""Predicates for the validation of parameters."""
 
 import sys
 from typing import Any
@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 
 
-def is_number(given: Any) -> bool:
-    """Whether `given` is a real number; True and False are not, nor integers beyond all floats."""
-    if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
+def is_number(value: Any) -> bool:
+    """Return whether `value` is a real number; booleans are not, nor integers beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return not isinstance(given, int) or abs(given) <= sys.float_info.max
+    return not isinstance(value, int) or abs(value) <= sys.float_info.max
 
 
 def all_finite(array: Any) -> bool:
-    """Whether `array` is one of finite floating-point numbers."""
+    """Return whether `array` has a floating-point type and only finite values."""
     return array.dtype in (np.float32, np.float64) and bool(np.isfinite(array).all())
 
 
-def is_whole(given: Any) -> bool:
-    """Whether `given` is an integer; True and False are not."""
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+def is_whole(value: Any) -> bool:
+    """Return whether `value` is an integer; booleans are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,8 +1,8 @@
-"""What can go wrong, as a small tree of exceptions."""
+"""Exceptions raised by rankwise."""
 
 
 class RankwiseError(Exception):
-    """Base of every error raised on purpose by rankwise.
+    """Base class of all errors raised by rankwise.
 
     Examples
     --------
@@ -16,7 +16,7 @@ class RankwiseError(Exception):
 
 
 class DataError(RankwiseError, ValueError):
-    """The observed entries cannot be used as they are.
+    """Observed entries, or a file of them, are invalid.
 
     Examples
     --------
@@ -30,11 +30,11 @@ class DataError(RankwiseError, ValueError):
 
 
 class DataTypeError(DataError, TypeError):
-    """Something that is no number stands where a number belongs."""
+    """Observed entries have a type that is not numeric."""
 
 
 class ShardFileError(DataError):
-    """A file or folder of shards is damaged, foreign, or cannot be written.
+    """A file or folder of shards is damaged, of another format, or cannot be written.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class ShardFileError(DataError):
 
 
 class LossError(RankwiseError, ValueError):
-    """A loss is not what it declares, or lacks what a solver needs.
+    """A loss contradicts its declaration, or lacks a property that a solver requires.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class LossError(RankwiseError, ValueError):
 
 
 class SettingError(RankwiseError, ValueError):
-    """A parameter has a value that cannot be used, or two of them disagree.
+    """A parameter has an invalid value, or two parameters contradict each other.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class SettingError(RankwiseError, ValueError):
 
 
 class ModelFileError(RankwiseError, ValueError):
-    """A model file is damaged, foreign, or of a later format.
+    """A model file is damaged, of another format, or of a later version.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class CheckpointError(RankwiseError, ValueError):
 
 
 class NotFittedError(RankwiseError, ValueError, AttributeError):
-    """A fitted model was needed and `fit` has not run.
+    """A method that needs a fitted estimator was called before `fit`.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class MissingExtraError(RankwiseError, ImportError):
 
 
 class ClusterError(RankwiseError, RuntimeError):
-    """A Dask cluster does not do what it is asked for: no worker is left, or no scheduler.
+    """A Dask cluster has no workers left, or its scheduler cannot be reached.
 
     Examples
     --------

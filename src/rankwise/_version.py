@@ -1,8 +1,8 @@
-"""The version of this package, for all layers."""
+"""Version of the installed package."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 try:
     __version__ = version("rankwise")
-except PackageNotFoundError:  # run from a source tree that was not installed
+except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0+unknown"

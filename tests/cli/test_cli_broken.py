@@ -30,27 +30,37 @@ BROKEN = {
     "no such file": ({}, fit("none.csv"), 1, r"no file at none\.csv"),
     "empty file": ({"e.csv": ""}, fit("e.csv"), 1, r"e\.csv is empty; give it lines"),
     "header and nothing else": ({"h.csv": "user,item,rating\n"}, fit("h.csv"), 1, r"h\.csv has no entries; give it"),
-    "no such column": ({"g.csv": GOOD}, fit("g.csv", "--value", "stars"), 1, r"g\.csv, line 1: .*'rating'.*--value"),
+    "no such column": ({"g.csv": GOOD}, fit("g.csv", "--value", "stars"), 1, r"g\.csv, line 1: .*'rating'.*value"),
     "text for a value": (
         {"t.csv": GOOD + "u1,new,good\n"},
         fit("t.csv"),
         1,
-        r"t\.csv, line 37: 'good' is not a number.*--skip-bad-lines",
+        r"t\.csv, line 37: 'good' is not a number.*skip_bad_lines",
     ),
     "a wrong guess": (
         {"q.csv": "5,ann,dune\n4,bob,dune\n3,ann,alien\n"},
         fit("q.csv"),
         1,
-        r"q\.csv, line 1: 'dune' is not a number.*values from column 3.*--row, --col, --value or --separator",
+        r"q\.csv, line 1: 'dune' is not a number.*values from column 3.*row.*col.*value.*separator",
     ),
-    "a short line": ({"s.csv": GOOD + "u1\n"}, fit("s.csv"), 1, r"s\.csv, line 37: 3 columns.*has 1.*--skip-bad-lines"),
-    "NaN": ({"n.csv": GOOD + "u1,new,nan\n"}, fit("n.csv"), 1, r"n\.csv, line 37: 'nan' is not a finite.*--skip-bad"),
-    "infinity": ({"i.csv": "1,2,3\n2,2,1e999\n"}, fit("i.csv"), 1, r"i\.csv, line 2: '1e999' is not a finite.*--skip"),
+    "a short line": ({"s.csv": GOOD + "u1\n"}, fit("s.csv"), 1, r"s\.csv, line 37: 3 columns.*has 1.*skip_bad_lines"),
+    "NaN": (
+        {"n.csv": GOOD + "u1,new,nan\n"},
+        fit("n.csv"),
+        1,
+        r"n\.csv, line 37: 'nan' is not a finite.*skip_bad_lines",
+    ),
+    "infinity": (
+        {"i.csv": "1,2,3\n2,2,1e999\n"},
+        fit("i.csv"),
+        1,
+        r"i\.csv, line 2: '1e999' is not a finite.*skip_bad_lines",
+    ),
     "duplicates": (
         {"d.csv": GOOD + "u0,i0,5\n"},
         fit("d.csv"),
         1,
-        r"d\.csv, line 37: row u0, column i0 .*line 2 .*--duplicates mean or --duplicates last",
+        r"d\.csv, line 37: row u0, column i0 .*line 2 .*duplicates.*mean.*last",
     ),
     "not text": ({"b.csv": bytes(range(256)) * 4}, fit("b.csv"), 1, r"b\.csv, line 1: .*not text.*give CSV"),
     "an Excel file": (
@@ -61,14 +71,14 @@ BROKEN = {
     ),
     "truncated gzip": ({"t.csv.gz": truncated()}, fit("t.csv.gz"), 1, r"t\.csv\.gz cannot be read.*fetch it again"),
     "damaged Parquet": ({"p.parquet": b"PAR1" + bytes(60)}, fit("p.parquet"), 1, r"p\.parquet cannot be read.*again"),
-    "one column": ({"o.csv": "one\ntwo\nthree\n"}, fit("o.csv"), 1, r"o\.csv, line 1: found one column.*--separator"),
+    "one column": ({"o.csv": "one\ntwo\nthree\n"}, fit("o.csv"), 1, r"o\.csv, line 1: found one column.*separator"),
     "wrong encoding": (
         {"w.csv": (GOOD + "zoë,i1,2\n").encode("latin-1")},
         fit("w.csv"),
         1,
-        r"w\.csv, line 37: this is not utf-8; pass --encoding latin-1",
+        r"w\.csv, line 37: this is not utf-8; .*encoding.*latin-1",
     ),
-    "UTF-16": ({"u.csv": GOOD.encode("utf-16")}, fit("u.csv"), 1, r"u\.csv, line 1: .*--encoding utf-16"),
+    "UTF-16": ({"u.csv": GOOD.encode("utf-16")}, fit("u.csv"), 1, r"u\.csv, line 1: .*encoding.*utf-16"),
     "stars for signs": (
         {"g.csv": GOOD},
         ("fit", "g.csv", "--method", "eglrl", "--loss", "logistic", "-o", "m.rankwise"),
@@ -87,13 +97,13 @@ BROKEN = {
         {"g.csv": GOOD},
         ("fit", "g.csv", "--method", "r1mp", "--loss", "l1"),
         1,
-        r"method r1mp needs a smooth loss|--method r1mp needs a smooth loss",
+        r"r1mp.* needs a smooth loss",
     ),
     "a method that needs a rank": (
         {"g.csv": GOOD},
         ("fit", "g.csv", "--method", "altmin", "--loss", "square"),
         1,
-        r"altmin works at one rank: give --rank as a number",
+        r"altmin.* works at one rank: give `rank` as a number",
     ),
     "damaged model": (
         {"m.rankwise": b"PK\x03\x04 not one"},
@@ -106,7 +116,7 @@ BROKEN = {
     "no such method": ({"g.csv": GOOD}, ("fit", "g.csv", "--method", "svd"), 2, r"'svd' is not one of 'bayes'"),
     "no such loss": ({"g.csv": GOOD}, ("fit", "g.csv", "--loss", "mse"), 2, r"'mse' is not one of auto, square"),
     "a rank of zero": ({"g.csv": GOOD}, ("fit", "g.csv", "--rank", "0"), 2, r"--rank.*0 is not in the range"),
-    "a share above one": ({"g.csv": GOOD}, ("fit", "g.csv", "--held-out", "10"), 2, r"10 is not a share.*or a file"),
+    "a share above one": ({"g.csv": GOOD}, ("fit", "g.csv", "--held-out", "10"), 2, r"10 is not a fraction.*or a file"),
     "no such option": ({"g.csv": GOOD}, ("fit", "g.csv", "--colour"), 2, r"[Nn]o such option.*--colour"),
     "nothing to recommend for": ({}, ("recommend", "m.rankwise"), 2, r"Name one or more ROWS.*--all"),
 }
@@ -176,7 +186,7 @@ def test_a_rank_beyond_the_path_is_refused(model):
         ("predict", model, table),
     ):
         done = run(*command, "--rank", 9)
-        assert done.exit_code == 1 and re.search(r"--rank must be an integer from 0 to 2, got 9", the_error(done))
+        assert done.exit_code == 1 and re.search(r"`rank` must be an integer from 0 to 2, got 9", the_error(done))
 
 
 def test_a_truncated_model_is_refused(model):
@@ -225,7 +235,7 @@ def test_repeats_in_held_out_entries_are_named_too():
     Path("g.csv").write_text(GOOD)
     Path("h.csv").write_text("user,item,rating\nu1,i1,2\nu2,i1,2\nu1,i1,3\n")
     done = run(*fit("g.csv", "--held-out", "h.csv"))
-    assert done.exit_code == 1 and re.search(r"h\.csv, line 4: .*line 2.*--duplicates mean", the_error(done))
+    assert done.exit_code == 1 and re.search(r"h\.csv, line 4: .*line 2.*duplicates.*mean", the_error(done))
 
 
 def test_a_full_disk_is_one_line(monkeypatch):

@@ -92,7 +92,7 @@ def test_info_says_all_that_is_known(name):
     code, shown = run("info", name)
     assert code == 0
     stated = (source.address, source.sha256, source.publisher.licence, source.publisher.citation, source.filter)
-    for words in (*stated, source.layout, source.reported, "not fetched", f"{source.n_observed:,}"):
+    for words in (*stated, source.layout, source.reported, "not downloaded", f"{source.n_observed:,}"):
         assert words in shown
     assert f"{source.shape[0]:,} x {source.shape[1]:,}" in shown
 
@@ -121,7 +121,7 @@ def test_fetch_shows_the_terms_first_and_ends_with_the_file(publisher):
 def test_fetch_of_an_intact_set_does_nothing(publisher):
     run("fetch", NAME)
     code, shown = run("fetch", NAME)
-    assert code == 0 and "there already, intact" in shown
+    assert code == 0 and "on this machine already, intact" in shown
     assert len(publisher.asked) == 1
 
 
@@ -129,7 +129,7 @@ def test_a_set_in_another_form_is_left_alone(publisher, tmp_path):
     (tmp_path / "data" / "ml-100k").mkdir(parents=True)
     (tmp_path / "data" / "ml-100k" / "u.data").write_text("196\t242\t3\t881250949\n")
     code, shown = run("fetch", NAME)
-    assert code == 0 and "there already" in shown and "no checksum" in shown and "intact" not in shown
+    assert code == 0 and "on this machine already" in shown and "no checksum" in shown and "intact" not in shown
     assert publisher.asked == []
 
 
@@ -172,7 +172,7 @@ def test_an_unknown_set_is_answered_with_the_known_ones(command):
 @pytest.mark.parametrize("answer", [b"n\n", b"y\n"])
 def test_a_terminal_is_asked_and_shows_a_bar(publisher, tmp_path, answer):
     code, shown = on_terminal(publisher, answer=answer)
-    assert "Fetch it on these terms?" in shown and SOURCES[NAME].publisher.licence[:30] in shown
+    assert "Download it on these terms?" in shown and SOURCES[NAME].publisher.licence[:30] in shown
     target = SOURCES[NAME].target(tmp_path / "data")
     if answer == b"n\n":
         assert code == 1 and publisher.asked == [] and not target.exists()
@@ -182,5 +182,5 @@ def test_a_terminal_is_asked_and_shows_a_bar(publisher, tmp_path, answer):
 
 def test_yes_takes_the_terms_as_read(publisher, tmp_path):
     code, shown = on_terminal(publisher, "--yes", answer=b"")
-    assert code == 0 and "Fetch it on these terms?" not in shown
+    assert code == 0 and "Download it on these terms?" not in shown
     assert SOURCES[NAME].target(tmp_path / "data").read_bytes() == BODY

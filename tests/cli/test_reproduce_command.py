@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 from click.testing import CliRunner
@@ -17,10 +16,9 @@ from rich.console import Console
 
 from rankwise import _extras, experiments
 from rankwise.cli import main
+from rankwise.cli import reproduce as command
 from rankwise.experiments import Event, run
 from rankwise.experiments.plan import Data
-
-command = import_module("rankwise.cli.reproduce")  # in the package, the command has the module's name
 
 
 def invoke(*arguments):
@@ -34,7 +32,7 @@ def small(monkeypatch):
     found = {"tiny": one, "other": replace(one, name="other", figure="figure9", data=(Data("second", "Second", 2),))}
     monkeypatch.setattr(command, "available", lambda: found)
     monkeypatch.setattr(experiments.plan, "available", lambda: found)
-    monkeypatch.setattr(command, "run", lambda *given, tell: run(*given, load=load, tell=tell))
+    monkeypatch.setattr(command, "run_experiment", lambda *given, report: run(*given, load=load, report=report))
     return found
 
 
@@ -117,7 +115,7 @@ def test_search_finds_a_stored_weight_again(small, tmp_path, monkeypatch):
 
 def test_search_leaves_no_stored_weight():
     for experiment in experiments.available().values():
-        for method in command.Choice(search=True).narrow(experiment).methods:
+        for method in command.Selection(search=True).apply(experiment).methods:
             for data in experiment.data:
                 assert method.settings_on(data.name).get("nuclear_weight", "search") == "search"
 
@@ -128,13 +126,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a sh
 sys.path.insert(0, {tests!r})
 import time
 from experiment_cases import load, tiny
-from importlib import import_module
-from rankwise.cli import main
+from rankwise.cli import main, reproduce
 from rankwise.experiments import run
-reproduce = import_module("rankwise.cli.reproduce")
 reproduce.find = lambda name: tiny()
-slowly = lambda tell: lambda event: (tell(event), time.sleep(1.0))
-reproduce.run = lambda *given, tell: run(*given, load=load, tell=slowly(tell))
+slowly = lambda report: lambda event: (report(event), time.sleep(1.0))
+reproduce.run_experiment = lambda *given, report: run(*given, load=load, report=slowly(report))
 main(["reproduce", "tiny", "--output", {folder!r}])
 """
 
@@ -151,14 +147,14 @@ def test_ctrl_c_says_how_to_continue(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
-    assert f"Stopped; what is done is in {path}, and the same command continues from there.\n" in err
+    assert f"Stopped; finished fits are in {path}, and the same command continues from there.\n" in err
 
 
 def test_a_terminal_gets_a_bar_and_still_sees_failures():
     out = Console(file=io.StringIO(), force_terminal=True, width=200, markup=False, highlight=False)
-    with command.progress(out, tiny()) as tell:
-        tell(Event("start", "Tiny", "EGLRL", 0, 0, 6))
-        tell(Event("failed", "Tiny", "EGLRL", 0, 3, 6, 1.0, 90.0, "It would not."))
+    with command.progress(out, tiny()) as report:
+        report(Event("start", "Tiny", "EGLRL", 0, 0, 6))
+        report(Event("failed", "Tiny", "EGLRL", 0, 3, 6, 1.0, 90.0, "It would not."))
     text = out.file.getvalue()
     assert "3/6" in text and "about 90 s left" in text and "failed. It would not." in text
 

@@ -131,7 +131,7 @@ def command(*words, code=0):
 
 def test_the_command_goes_on_where_it_was(file, tmp_path):
     out, folder = tmp_path / "out", tmp_path / "kept"
-    words = (file, "--rank", 3, "--checkpoint", folder, "--resume", "--every", 2)
+    words = (file, "--rank", 3, "--checkpoint", folder, "--resume", "--checkpoint-every", 2)
     assert (
         f"no checkpoint in {folder} to go on from: starting anew" in command(*words, "--max-iter", 5, "-o", out).stderr
     )
@@ -141,12 +141,12 @@ def test_the_command_goes_on_where_it_was(file, tmp_path):
     assert same(rankwise.load(out), rankwise.load(tmp_path / "whole"))
 
 
-def test_the_command_says_what_is_wrong_in_its_own_words(file, tmp_path):
+def test_the_command_says_what_is_wrong(file, tmp_path):
     folder = tmp_path / "kept"
     words = (file, "-o", tmp_path / "out", "--force", "--rank", 2)
     command(*words, "--checkpoint", folder)
-    assert "go on with --resume" in command(*words, "--checkpoint", folder, code=1).stderr
-    assert "--checkpoint must name the folder" in command(*words, "--resume", code=1).stderr
+    assert "resume=True" in command(*words, "--checkpoint", folder, code=1).stderr
+    assert "name it with --checkpoint" in command(*words, "--resume", code=1).stderr
     other = command(*words, "--loss", "square", "--checkpoint", folder, "--resume", code=1).stderr
     assert "of another fit: loss is 'Square()' and was 'Huber" in other
     last = max(folder.glob("step-*"))
@@ -170,7 +170,18 @@ def killed(self, objective, rng, state):
 BayesSweeps.step = killed
 main(sys.argv[1:])
 """
-    words = ["fit", file, "--rank", 3, "-o", tmp_path / "out", "--checkpoint", tmp_path / "kept", "--every", 1]
+    words = [
+        "fit",
+        file,
+        "--rank",
+        3,
+        "-o",
+        tmp_path / "out",
+        "--checkpoint",
+        tmp_path / "kept",
+        "--checkpoint-every",
+        1,
+    ]
     done = subprocess.run([sys.executable, "-c", source, *map(str, words)], capture_output=True, timeout=240)
     assert done.returncode == -signal.SIGKILL and not (tmp_path / "out").exists()
     assert "going on from step 5" in command(*words[1:], "--resume").stderr

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,7 +144,7 @@ def test_the_digest_changes_with_what_decides_a_result():
         ('scores = ["accuracy", "auc", "macro-f1"]', "", "lacks the entry 'scores'"),
         ('scores = ["accuracy", "auc", "macro-f1"]', 'scores = ["speed"]', "scores must be among"),
         ('kind = "folds"', "kid = 1", "unexpected keyword argument 'kid'"),
-        ('kind = "folds"', 'kind = "halves"', "a split is one of folds, random"),
+        ('kind = "folds"', 'kind = "halves"', "kind of a split must be one of folds, random"),
         ('method = "eglrl"', "", "either a method or a solver"),
         ('method = "eglrl"', 'method = "eglr"', "Unknown method 'eglr'"),
         ('method = "eglrl"', 'method = "eglrl"\nsettings = { refine = "none" }', "must name a solver"),
@@ -226,7 +227,7 @@ import sys, time
 sys.path.insert(0, {tests!r})
 from experiment_cases import load, tiny
 from rankwise.experiments import Store, run
-run(tiny(), Store({path!r}), load=load, tell=lambda event: time.sleep(0.3))
+run(tiny(), Store({path!r}), load=load, report=lambda event: time.sleep(0.3))
 """
 
 
@@ -245,7 +246,7 @@ def test_a_killed_run_continues_and_ends_in_the_same_table(finished, tmp_path, h
     before = path.read_bytes().count(b"\n")
     assert 3 <= before < 10
     store, events = Store(path), []
-    run(tiny(), store, load=load, tell=events.append)
+    run(tiny(), store, load=load, report=events.append)
     assert without_times(summarise(tiny(), store)) == without_times(summarise(*finished))
     assert len(lines_of(store)) == len(lines_of(finished[1])) == 10  # nine fits and a search, none made twice
     assert sum(event.kind == "done" for event in events) < 9
@@ -297,7 +298,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
 def test_a_time_out_is_a_dash_for_the_other_splits_until_the_limit_is_longer(tmp_path):
     store, events = Store(tmp_path / "r.jsonl"), []
     slow = tiny(time_limit=1e-9, methods=METHODS[:2])
-    run(slow, store, load=load, tell=events.append)
+    run(slow, store, load=load, report=events.append)
     assert [line["split"] for line in store.lines] == [0, 0]
     assert events[-1].kind == "time" and events[-1].done == events[-1].total == 6
     summary = summarise(slow, store)
@@ -319,7 +320,7 @@ def test_a_method_that_fails_is_a_dash_and_stops_no_other(tmp_path, monkeypatch)
     store, events = Store(tmp_path / "r.jsonl"), []
     broken = Method("wiberg", "Wiberg", method="wiberg")  # refuses the logistic loss
     experiment = tiny(methods=(broken, METHODS[0]))
-    run(experiment, store, load=load, tell=events.append)
+    run(experiment, store, load=load, report=events.append)
     summary = summarise(experiment, store)
     wiberg, eglrl = summary.rows["tiny"]
     assert not wiberg.scores and eglrl.splits == 3
@@ -344,7 +345,7 @@ def test_an_unforeseen_error_does_not_end_the_run(tmp_path, monkeypatch):
 def test_a_missing_data_set_is_left_out_with_a_sentence(tmp_path):
     store, events = Store(tmp_path / "r.jsonl"), []
     experiment = tiny(data=(Data("nothing", "Nothing", 3), Data("tiny", "Tiny", 3)), methods=METHODS[:1])
-    run(experiment, store, load=load, tell=events.append)
+    run(experiment, store, load=load, report=events.append)
     assert events[0].kind == "left-out" and events[0].message == "There is no file of nothing."
     summary = summarise(experiment, store)
     assert list(summary.rows) == ["tiny"] and any("Nothing is left out" in line for line in report.remarks(summary))
@@ -354,7 +355,7 @@ def test_a_missing_data_set_is_left_out_with_a_sentence(tmp_path):
 
 def test_progress_counts_up_and_estimates_the_rest(tmp_path):
     events = []
-    run(tiny(methods=METHODS[:2]), Store(tmp_path / "r.jsonl"), load=load, tell=events.append)
+    run(tiny(methods=METHODS[:2]), Store(tmp_path / "r.jsonl"), load=load, report=events.append)
     done = [event for event in events if event.kind == "done"]
     assert [event.done for event in done] == [1, 2, 3, 4, 5, 6] and {event.total for event in events} == {6}
     assert events[0].seconds_left is None and done[-1].seconds_left == 0
@@ -481,7 +482,7 @@ def test_a_source_tree_that_is_not_installed_is_described_too(monkeypatch):
             raise PackageNotFoundError(name)
         return "1.2.3"
 
-    monkeypatch.setattr(experiments.machine, "version", version)
+    monkeypatch.setattr(experiments.runner, "version", version)
     assert f"rankwise {__version__}, numpy 1.2.3" in experiments.describe_machine.__wrapped__()
 
 
@@ -502,3 +503,18 @@ def test_there_is_no_figure_without_results(tmp_path):
     assert report.draw_figures(tiny(), Store(tmp_path / "r.jsonl"), tmp_path) == []
     with pytest.raises(SettingError, match="nothing to draw"):
         report.time_curves("none", [], [tmp_path / "none.png"])
+
+
+# --- the results in the documentation
+
+
+@EVERY
+def test_the_stored_results_of_the_documentation_belong_to_the_files(name, tmp_path):
+    path = shutil.copy(ROOT / "docs" / "reproduction" / f"{name}-results.jsonl", tmp_path)
+    experiment = available()[name]
+    summary = summarise(experiment, Store(path))
+    for data, rows in summary.rows.items():
+        splits = {row.method: row.splits for row in rows}
+        assert splits["rankwise"] == experiment.split.parts, data
+        assert not [note for row in rows for note in row.notes if "has not been run" in note]
+    assert len(summary.rows) == 2

@@ -1,4 +1,4 @@
-"""`rankwise data`: list, describe and fetch the published data sets. What they need loads inside the commands."""
+"""``rankwise data``: list, describe and download the published data sets; heavy imports happen in the commands."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,59 +14,60 @@ if TYPE_CHECKING:
 
     from ..datasets import Source
 
-PLAIN_STEP = 10  # percent between two lines of progress where there is no terminal
+PERCENT = 10  # between two lines of progress, if the output is not a terminal
+MEGABYTES = 10  # between two lines, if the size of the download is not known
 
 
 @click.group()
 def data() -> None:
-    """List, describe and fetch the published data sets."""
+    """List, describe and download the published data sets."""
 
 
 @data.command("list")
 def list_sets() -> None:
-    """List the data sets and say which are on this machine."""
+    """List the data sets, and whether each is on this machine."""
     from ..datasets import SOURCES, find, folders
-    from .tables import console, table
+    from .formatting import console, print_table
 
     out = console()
     rows = [
         (name, *_sizes(source), _bytes(source.n_bytes), "yes" if find(source) else "no")
         for name, source in SOURCES.items()
     ]
-    table(out, "Data sets", ("name", ">rows", ">columns", ">observed", ">download", "on disk"), rows)
-    out.print(f"Looked in {' and '.join(map(str, folders()))}.")
+    print_table(out, "Data sets", ("name", ">rows", ">columns", ">observed", ">download", "on disk"), rows)
+    out.print(f"Searched {' and '.join(map(str, folders()))}.")
 
 
 @data.command()
 @click.argument("name")
 def info(name: str) -> None:
-    """Say what a data set is, where it comes from, and on what terms."""
+    """Describe a data set: its publisher, licence, format and size."""
     from ..datasets import find, get
-    from .tables import console
+    from .formatting import console
 
     source, out = get(name), console()
-    for what, words in _facts(source, find(source)).items():
-        out.print(f"{what + ':':<12}{words}")
+    for topic, text in _facts(source, find(source)).items():
+        out.print(f"{topic + ':':<12}{text}")
 
 
 @data.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Take the licence as read and do not ask.")
+@click.option("--yes", is_flag=True, help="Accept the licence without being asked.")
 def fetch(name: str, yes: bool) -> None:
-    """Download a data set from its publisher, into the folder that RANKWISE_DATA names or the user's cache."""
+    """Download a data set from its publisher to the folder RANKWISE_DATA, or to the user's cache folder."""
     from ..datasets import download, find, folders, get
-    from .tables import console
+    from .formatting import console
 
     source, out = get(name), console()
-    there = find(source)
-    if there is not None and source.is_sound(there):
-        out.print(f"{name} is there already, {_kind(source, there)}: {there}")
+    existing = find(source)
+    if existing is not None and source.is_sound(existing):
+        out.print(f"{name} is on this machine already, {_integrity(source, existing)}: {existing}")
         return
-    if there is not None:
-        out.print(f"{there} is damaged: its checksum is wrong. Fetching it again.")
+    if existing is not None:
+        out.print(f"{existing} is damaged: its checksum is wrong. Downloading it again.")
     _show_terms(source, out)
     if not yes and sys.stdin.isatty():
-        click.confirm("Fetch it on these terms?", default=True, abort=True)
+        click.confirm("Download it on these terms?", default=True, abort=True)
     try:
         with _progress(source.published, out) as report:
             path = download(source, folders()[0], report)
@@ -85,11 +86,11 @@ def _bytes(size: int) -> str:
     return decimal(size)
 
 
-def _kind(source: "Source", there: "Path") -> str:
-    return "intact" if there.name == source.published else "in a form that the publisher has no checksum of"
+def _integrity(source: "Source", path: "Path") -> str:
+    return "intact" if path.name == source.published else "in a form that the publisher has no checksum of"
 
 
-def _facts(source: "Source", there: "Path | None") -> dict[str, str]:
+def _facts(source: "Source", path: "Path | None") -> dict[str, str]:
     return {
         "Publisher": source.publisher.name,
         "Address": f"{source.address} ({_bytes(source.n_bytes)})",
@@ -100,19 +101,19 @@ def _facts(source: "Source", there: "Path | None") -> dict[str, str]:
         "Filter": source.filter,
         "Size": "{} x {} with {} observed, after the filter".format(*_sizes(source)),
         "The paper": source.reported,
-        "On disk": str(there) if there else "not fetched",
+        "On disk": str(path) if path else "not downloaded",
     }
 
 
 def _show_terms(source: "Source", out: "Console") -> None:
     facts = _facts(source, None)
-    for what in ("Publisher", "Address", "Licence", "Citation"):
-        out.print(f"{what + ':':<12}{facts[what]}")
+    for topic in ("Publisher", "Address", "Licence", "Citation"):
+        out.print(f"{topic + ':':<12}{facts[topic]}")
 
 
 @contextmanager
 def _progress(title: str, out: "Console") -> Iterator[Callable[[int, int | None], None]]:
-    """Something to report bytes to: a bar on a terminal, lines elsewhere."""
+    """Yield a function of the bytes received and in all that shows a bar on a terminal, and lines elsewhere."""
     if not out.is_terminal:
         yield _plain_lines(title, out)
         return
@@ -125,12 +126,12 @@ def _progress(title: str, out: "Console") -> Iterator[Callable[[int, int | None]
 
 
 def _plain_lines(title: str, out: "Console") -> Callable[[int, int | None], None]:
-    """One line at the start and one for every tenth; without a known total, for every 10 MB."""
+    """Return a function that prints a line at the start and after every `PERCENT`, or every `MEGABYTES`."""
     shown = -1
 
     def report(n_bytes: int, total: int | None) -> None:
         nonlocal shown
-        step = n_bytes * 100 // max(total, 1) // PLAIN_STEP if total is not None else n_bytes // 10_000_000
+        step = n_bytes * 100 // max(total, 1) // PERCENT if total is not None else n_bytes // (MEGABYTES * 1_000_000)
         if step != shown:
             out.print(f"{title}: {_bytes(n_bytes)}" + ("" if total is None else f" of {_bytes(total)}"))
             shown = step

@@ -1,4 +1,4 @@
-"""Files that commands read and write: checked before the work, told in words, never half written."""
+"""Files that commands read and write: checked before the work, and written completely or not at all."""
 
 import csv
 import os
@@ -19,14 +19,14 @@ from ..io import EntryTable, LabelColumn, Reading, read_table
 from ..losses import Loss
 from ..model import LowRankModel
 from ..observations import LabelIndex
-from .words import plural
+from .formatting import plural
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToldToRead:
-    """How a command was told to read a file of entries or pairs."""
+class ReadOptions:
+    """Options of commands that read a file of entries or pairs."""
 
     row: str | None
     col: str | None
@@ -37,36 +37,34 @@ class ToldToRead:
     encoding: str
     skip_bad_lines: bool
 
+    def reading(self, pairs: bool = False) -> Reading:
+        """Return the options as the reader takes them; with `pairs`, the file has no values."""
+        return Reading(**{field.name: getattr(self, field.name) for field in fields(ReadOptions)}, pairs=pairs)
+
 
 def check_output(path: Path | None, force: bool) -> None:
-    """Refuse a place where nothing can be written, or where something is and must stay."""
+    """Raise if the output file cannot be written, or if it exists and `force` is not set."""
     if path is None or str(path) == "-":
         return
     check_replaceable(path)
     if path.exists() and not force:
-        raise DataError(f"{path} exists; choose another name, or write over it with --force.")
+        raise DataError(f"{path} exists; choose another name, or overwrite it with --force.")
     if not path.parent.is_dir():
         raise DataError(f"There is no folder {path.parent} to write {path.name} in; make it first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise DataError(f"The folder {path.parent} cannot be written to; choose another place.")
 
 
-def reading(settings: ToldToRead, pairs: bool = False) -> Reading:
-    """How to read a file, as a command was told."""
-    given = {field.name: getattr(settings, field.name) for field in fields(ToldToRead)}
-    return Reading(**given, pairs=pairs)
-
-
-def read(path: Path, how: Reading) -> EntryTable:
-    """Read a table and say, on standard error, what was guessed and left out."""
-    table = read_table(path, how)
+def read(path: Path, reading: Reading) -> EntryTable:
+    """Read a table; print guesses about its format and the number of skipped lines to standard error."""
+    table = read_table(path, reading)
     for note in table.notes:
         click.echo(note, err=True)
     return table
 
 
 def check_values(table: EntryTable, loss: Loss | None) -> None:
-    """Refuse values that the loss does not take, naming the first one's line."""
+    """Raise if a value is outside of the domain of the loss, and name its line."""
     if loss is None or table.values is None:
         return
     wrong = np.flatnonzero(~loss.in_domain(table.values))
@@ -78,18 +76,18 @@ def check_values(table: EntryTable, loss: Loss | None) -> None:
         )
 
 
-def known(side: LabelColumn, index: LabelIndex) -> Array:
-    """Position in `index` of each entry's row or column, -1 where it is unknown."""
-    return index.positions(index.cast(side.names))[side.codes]
+def positions(column: LabelColumn, index: LabelIndex) -> Array:
+    """Return the position in `index` of each entry's row or column, -1 for unknown labels."""
+    return index.positions(index.cast(column.names))[column.codes]
 
 
-def places(table: EntryTable, model: LowRankModel) -> tuple[Array, Array]:
-    """Row and column numbers in the model of a table's entries, -1 where they are unknown."""
-    return known(table.rows, model.row_index), known(table.cols, model.col_index)
+def entry_positions(table: EntryTable, model: LowRankModel) -> tuple[Array, Array]:
+    """Return the row and column numbers in the model of a table's entries, -1 for unknown labels."""
+    return positions(table.rows, model.row_index), positions(table.cols, model.col_index)
 
 
-def refuse_unknown(table: EntryTable, rows: Array, cols: Array, cure: str) -> None:
-    """Raise for the first entry of a table whose row or column is unknown to the model."""
+def check_known(table: EntryTable, rows: Array, cols: Array, remedy: str) -> None:
+    """Raise for the first entry of a table whose row or column number is -1."""
     unknown = np.flatnonzero((rows < 0) | (cols < 0))
     if unknown.size:
         k = int(unknown[0])
@@ -97,19 +95,19 @@ def refuse_unknown(table: EntryTable, rows: Array, cols: Array, cure: str) -> No
         label = side.names[side.codes[k]]
         raise DataError(
             f"{table.path}, {table.line_of(k)}: the model has no {which} {label!s} "
-            f"({plural(int(unknown.size), 'entry')} with unknown rows or columns in all). {cure}"
+            f"({plural(int(unknown.size), 'entry')} with unknown rows or columns in all). {remedy}"
         )
 
 
-def predicted(model: LowRankModel, rows: Array, cols: Array, **options: Any) -> Array:
-    """Predictions at row and column numbers; where one is -1, for unknown, by what is known of the other."""
+def predictions_at(model: LowRankModel, rows: Array, cols: Array, **options: Any) -> Array:
+    """Return predictions at row and column numbers; where one is -1, from the offset of the other."""
     numbered = replace(model, row_labels=None, col_labels=None)
     return np.asarray(numbered.predict_entries(rows, cols, unknown="offset", **options))
 
 
 @contextmanager
-def writing(path: Path | None) -> Iterator[Any]:
-    """A CSV writer on a file that appears when all is written, or on standard output."""
+def csv_writer(path: Path | None) -> Iterator[Any]:
+    """Open a CSV writer to standard output, or to a file that appears when all is written."""
     if path is None or str(path) == "-":
         yield csv.writer(sys.stdout, lineterminator="\n")
         return
@@ -117,6 +115,6 @@ def writing(path: Path | None) -> Iterator[Any]:
         yield csv.writer(file, lineterminator="\n")
 
 
-def shown(numbers: Iterable[float]) -> list[str]:
-    """Numbers for a CSV, with the digits that float32 factors have."""
+def csv_numbers(numbers: Iterable[float]) -> list[str]:
+    """Return numbers as text for CSV, with the digits that float32 factors have."""
     return [f"{number:.8g}" for number in numbers]

@@ -1,32 +1,33 @@
-"""`rankwise info`: what a model is, how it was learned, and what its file reveals."""
+"""``rankwise info``: description of a model, its fit, and what its file reveals."""
 
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from ..model import LowRankModel, load
-from .tables import console, size_of, table
-from .words import decimals, in_json, loss_in_words, number, plural
+from .formatting import console, describe_loss, file_size, format_decimals, format_number, plural, print_table, to_json
 
-LINES = 12  # ranks or steps that are shown
+N_LINES = 12  # ranks or steps that are shown
+SCALES = {"logit": ("probabilities of +1", "log-odds"), "log": ("expected counts", "their logarithms")}
 
 
 def run(path: Path, as_json: bool) -> None:
-    """Print what a model file says of itself."""
+    """Print the description of a model file."""
     model = load(path)
     if as_json:
-        click.echo(in_json({"model": str(path), "bytes": path.stat().st_size} | plain(model)))
+        click.echo(to_json({"model": str(path), "bytes": path.stat().st_size} | to_dict(model)))
         return
     out = console()
-    for what, words in described(model).items():
-        out.print(f"{what + ':':<11}{words}")
-    out.print(f"{'File:':<11}{path}, {size_of(path)}")
-    _show_path(model, out)
+    for topic, text in describe(model).items():
+        out.print(f"{topic + ':':<11}{text}")
+    out.print(f"{'File:':<11}{path}, {file_size(path)}")
+    _show_history(model, out)
 
 
-def plain(model: LowRankModel) -> dict[str, Any]:
-    """Facts for programs."""
+def to_dict(model: LowRankModel) -> dict[str, Any]:
+    """Return the description for programs."""
     return {
         "shape": list(model.shape),
         "rank": model.rank,
@@ -42,26 +43,28 @@ def plain(model: LowRankModel) -> dict[str, Any]:
     }
 
 
-def described(model: LowRankModel) -> dict[str, str]:
-    """Facts for people."""
+def describe(model: LowRankModel) -> dict[str, str]:
+    """Return the description for people, by topic."""
     facts = model.facts
-    found = {"Model": f"{model.shape[0]:,} rows x {model.shape[1]:,} columns, {_ranks(model)}"}
     offsets = "offsets and a low-rank part" if model.offsets is not None else "a low-rank part"
-    sure = "; knows how sure it is" if model.posterior is not None else ""
-    found["Made of"] = offsets + sure
-    found["Loss"] = loss_in_words(model.loss)
-    if model.link != "identity":
-        scale = {"logit": "log-odds of +1", "log": "logs of rates"}[model.link]
-        found["Loss"] += f"; predictions are {scale}, --scale response gives {_response(model.link)}"
+    posterior = ", with posterior variances" if model.posterior is not None else ""
+    topics = {
+        "Model": f"{model.shape[0]:,} rows x {model.shape[1]:,} columns, {_ranks(model)}",
+        "Parts": offsets + posterior,
+        "Loss": describe_loss(model.loss),
+    }
+    if model.link in SCALES:
+        response, link = SCALES[model.link]
+        topics["Loss"] += f"; predictions are {response}, or {link} with --scale link"
     if facts:
-        found["Learned"] = _learned(facts)
-        found["Result"] = _result(facts)
+        topics["Learned"] = _learned(facts)
+        topics["Result"] = _result(facts)
     if "held_out" in facts:
-        found["Held out"] = _held_out(facts["held_out"])
+        topics["Held out"] = _held_out(facts["held_out"])
     if "command" in facts:
-        found["Command"] = facts["command"]
-    found["Reveals"] = _reveals(model)
-    return found
+        topics["Command"] = facts["command"]
+    topics["Reveals"] = _reveals(model)
+    return topics
 
 
 def _ranks(model: LowRankModel) -> str:
@@ -70,55 +73,55 @@ def _ranks(model: LowRankModel) -> str:
     return f"rank {model.rank}" + (f"; ranks 0 to {model.longest} can be used with --rank" if model.longest else "")
 
 
-def _response(link: str) -> str:
-    return "probabilities" if link == "logit" else "rates"
-
-
 def _learned(facts: dict[str, Any]) -> str:
     settings = ", ".join(f"{name}={value!r}" for name, value in facts.get("settings", {}).items())
-    named = f"{facts.get('estimator', 'an estimator')}({settings})"
-    return f"from {plural(facts.get('n_observed', 0), 'entry')} by {named}"
+    estimator = f"{facts.get('estimator', 'an estimator')}({settings})"
+    return f"from {plural(facts.get('n_observed', 0), 'entry')} by {estimator}"
 
 
 def _held_out(held_out: dict[str, Any]) -> str:
-    scores = ", ".join(f"{name.replace('_', ' ')} {decimals(value)}" for name, value in held_out["scores"].items())
-    return f"{scores} on {plural(held_out['n'], 'entry')}"
+    scores = held_out["scores"].items()
+    shown = ", ".join(f"{name.replace('_', ' ')} {format_decimals(value)}" for name, value in scores)
+    return f"{shown} on {plural(held_out['n'], 'entry')}"
 
 
 def _result(facts: dict[str, Any]) -> str:
     values = facts.get("history", {}).get("value", [])
-    value = f"objective {number(values[-1])} after " if values else ""
+    value = f"objective {format_number(values[-1])} after " if values else ""
     return f"{value}{plural(len(values), 'step')}, {facts.get('seconds', 0.0):.1f} s. {facts.get('status', '')}"
 
 
 def _reveals(model: LowRankModel) -> str:
     sides = (("rows", model.row_labels), ("columns", model.col_labels))
-    named = [which for which, labels in sides if labels is not None]
-    labels = f"the names of its {' and '.join(named)}" if named else "no names"
-    seen = "which entries were seen" if model.seen is not None else "not which entries were seen"
+    labelled = [which for which, labels in sides if labels is not None]
+    labels = f"the labels of its {' and '.join(labelled)}" if labelled else "no labels"
+    seen = "the positions of the observed entries" if model.seen is not None else "no positions of observed entries"
     return f"{labels}, and {seen}; no values of entries"
 
 
-def _show_path(model: LowRankModel, out: Any) -> None:
-    """The ranks that were tried, where one was chosen; else the steps."""
+def _show_history(model: LowRankModel, out: Console) -> None:
+    """Print the ranks or ridges that were tried, if one was chosen, else the steps."""
     path, history = model.facts.get("path"), model.facts.get("history", {})
     if path and path["settings"]:
         lines = list(zip(*(path[name] for name in ("settings", "scores", "deviations")), strict=True))
-        shown = [(f"{setting:g}", decimals(score, 5), decimals(error, 5)) for setting, score, error in _some(lines)]
+        cells = [
+            [f"{setting:g}", format_decimals(score, 5), format_decimals(error, 5)]
+            for setting, score, error in _sample(lines)
+        ]
         title = f"Tried on held-out entries; {path['best']:g} was chosen"
-        table(out, title, (">rank or ridge", ">held-out loss", ">standard error"), shown)
+        print_table(out, title, (">rank or ridge", ">held-out loss", ">standard error"), cells)
     elif history.get("step"):
         names = [name for name in ("step", "rank", "value", "score", "wall_seconds") if history.get(name)]
         titles = {"value": "objective", "score": "held-out loss", "wall_seconds": "seconds"}
-        shows = {"value": number, "score": decimals, "wall_seconds": "{:.1f}".format}
+        formats = {"value": format_number, "score": format_decimals, "wall_seconds": "{:.1f}".format}
         lines = list(zip(*(history[name] for name in names), strict=True))
-        cells = [[shows.get(name, str)(x) for name, x in zip(names, line, strict=True)] for line in _some(lines)]
-        table(out, "Steps", [f">{titles.get(name, name)}" for name in names], cells)
+        cells = [[formats.get(name, str)(x) for name, x in zip(names, line, strict=True)] for line in _sample(lines)]
+        print_table(out, "Steps", [f">{titles.get(name, name)}" for name in names], cells)
 
 
-def _some(lines: list[Any]) -> list[Any]:
-    """The lines, or if they are many, some from the first to the last."""
-    if len(lines) <= LINES:
+def _sample(lines: list[Any]) -> list[Any]:
+    """Return the lines, or `N_LINES` of them at equal distances from the first to the last."""
+    if len(lines) <= N_LINES:
         return lines
-    step = (len(lines) - 1) / (LINES - 1)
-    return [lines[round(k * step)] for k in range(LINES)]
+    step = (len(lines) - 1) / (N_LINES - 1)
+    return [lines[round(k * step)] for k in range(N_LINES)]

@@ -1,4 +1,4 @@
-"""`rankwise methods`: what can be chosen, and what fits what, as the methods and losses themselves answer."""
+"""``rankwise methods``: the methods, the losses, and the losses that each method supports."""
 
 import json
 from typing import Any
@@ -10,41 +10,44 @@ from .. import losses, solvers
 from .._errors import LossError
 from ..objectives import Problem
 from ..observations import Observations
-from .tables import console, table
+from ..solvers import METHODS
+from .formatting import console, print_table
 
-WIDE = 180  # characters of a line that no cell of these tables is wrapped in; what a pipe gets
+WIDE = 180  # characters of a line in which no cell of these tables is wrapped; the width of a pipe
 
 
-def show(as_json: bool = False) -> None:
-    """Print the methods, the losses, and which method takes which loss."""
-    taken = {method: [loss for loss in losses.BY_NAME if takes(method, loss)] for method in solvers.METHODS}
+def run(as_json: bool = False) -> None:
+    """Print the methods, the losses, and the losses that each method supports."""
+    supported = {method: [loss for loss in losses.BY_NAME if supports(method, loss)] for method in METHODS}
     if as_json:
-        found = {name: {"about": method.summary, "losses": taken[name]} for name, method in solvers.METHODS.items()}
-        click.echo(json.dumps({"methods": found, "losses": {name: _plain(name) for name in losses.BY_NAME}}))
+        methods = {name: {"about": method.summary, "losses": supported[name]} for name, method in METHODS.items()}
+        click.echo(json.dumps({"methods": methods, "losses": {name: _to_dict(name) for name in losses.BY_NAME}}))
         return
     out = console()
     out.width = out.width if out.is_terminal else WIDE
-    methods = [(name, method.summary, _rank(method.solver)) for name, method in solvers.METHODS.items()]
-    table(out, "Methods, for --method", ("name", "what it does", "--rank"), methods)
-    table(out, "Losses, for --loss", ("name", "values", "smooth", "Lipschitz constant"), map(_facts, losses.BY_NAME))
-    _show_fits(taken, out)
-    out.print('"bayes" is the default of `rankwise fit`.')
+    lines = [(name, method.summary, _ranks(method.solver)) for name, method in METHODS.items()]
+    print_table(out, "Methods, for --method", ("name", "what it does", "--rank"), lines)
+    print_table(
+        out, "Losses, for --loss", ("name", "values", "smooth", "Lipschitz constant"), map(_row, losses.BY_NAME)
+    )
+    _show_supported(supported, out)
+    out.print('"bayes" is the default.')
 
 
-def _show_fits(taken: dict[str, list[str]], out: Console) -> None:
-    """A mark for every pair, or the names where the lines are too short for marks."""
-    title, names = "Which method takes which loss", list(losses.BY_NAME)
+def _show_supported(supported: dict[str, list[str]], out: Console) -> None:
+    """Print a matrix of methods and losses, or lists of losses if the lines are too short for it."""
+    title, names = "Losses that each method supports", list(losses.BY_NAME)
     if out.width >= WIDE:
-        marks = [(method, *("yes" if loss in found else "-" for loss in names)) for method, found in taken.items()]
-        table(out, title, ("method", *names), marks)
+        marks = [(method, *("yes" if loss in found else "-" for loss in names)) for method, found in supported.items()]
+        print_table(out, title, ("method", *names), marks)
     else:
-        lists = [(method, "any" if found == names else ", ".join(found)) for method, found in taken.items()]
-        table(out, title, ("method", "losses"), lists)
+        lists = [(method, "any" if found == names else ", ".join(found)) for method, found in supported.items()]
+        print_table(out, title, ("method", "losses"), lists)
 
 
-def takes(method: str, loss: str) -> bool:
-    """Whether a method takes a loss, found by offering it."""
-    problem = Problem(Observations.from_coo([0], [0], [1.0]), loss, n_jobs=1)  # 1 is a target of every loss
+def supports(method: str, loss: str) -> bool:
+    """Return whether a method accepts a loss, by its declared needs on a problem with one entry."""
+    problem = Problem(Observations.from_coo([0], [0], [1.0]), loss, n_jobs=1)  # 1 is in the domain of every loss
     try:
         solvers.get(method, problem)
     except LossError:
@@ -54,16 +57,16 @@ def takes(method: str, loss: str) -> bool:
     return True
 
 
-def _rank(solver: solvers.Solver[Any, Any]) -> str:
+def _ranks(solver: solvers.Solver[Any, Any]) -> str:
     return "auto or a number" if solver.grows or solver.truncates else "a number"
 
 
-def _plain(name: str) -> dict[str, object]:
+def _to_dict(name: str) -> dict[str, object]:
     loss = losses.get(name)
     return {"values": str(loss.domain), "smooth": loss.smooth, "lipschitz": loss.lipschitz, "link": loss.link}
 
 
-def _facts(name: str) -> tuple[str, str, str, str]:
+def _row(name: str) -> tuple[str, str, str, str]:
     loss = losses.get(name)
     bound = "none" if loss.lipschitz is None else f"{loss.lipschitz:g}"
     return name, str(loss.domain), "yes" if loss.smooth else "no", bound

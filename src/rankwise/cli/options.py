@@ -1,4 +1,8 @@
-"""Options that several commands share. The names are written out, so that help and completion load nothing heavy."""
+"""Options that several commands share.
+
+The names of methods, losses and decodings are written out, so that help and completion import nothing heavy; a test
+compares them with the registries.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,23 +19,22 @@ LOSSES = (
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
     *("ordinal", "ordinal-hinge", "proportional-odds"),
 )
-LEVELS = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose number is that of their levels
-TUNED = ("huber", "quantile", "epsilon-insensitive", *LEVELS)  # losses that have a number
+ORDINAL = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose parameter is the number of levels
+PARAMETRIC = ("huber", "quantile", "epsilon-insensitive", *ORDINAL)  # losses with a parameter
 DECODINGS = ("clip", "round", "mean", "median", "class", "probability")
-REFINEMENTS = ("bayes", "factors", "coefficients", "economic", "none")
 OFFSETS = ("auto", "both", "rows", "columns", "global", "none")
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
 
-class Loss(click.ParamType):
-    """A loss by name, with its number after a colon: `huber:0.5`."""
+class LossType(click.ParamType):
+    """Name of a loss, with its parameter after a colon: `huber:0.5`."""
 
     name = "loss"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Name, and number if there is one."""
+        """Return the pair (name, parameter or None)."""
         if isinstance(value, tuple):
             return value
         name, colon, number = value.partition(":")
@@ -39,50 +42,50 @@ class Loss(click.ParamType):
             self.fail(f"{name!r} is not one of auto, {', '.join(LOSSES)}.", param, ctx)
         if not colon:
             return name, None
-        if name not in TUNED:
-            self.fail(f"{name} takes no number; {', '.join(TUNED)} do, as in huber:0.5.", param, ctx)
-        return name, (click.INT if name in LEVELS else click.FLOAT).convert(number, param, ctx)
+        if name not in PARAMETRIC:
+            self.fail(f"{name} takes no number; {', '.join(PARAMETRIC)} do, as in huber:0.5.", param, ctx)
+        return name, (click.INT if name in ORDINAL else click.FLOAT).convert(number, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Names that begin like this."""
+        """Return the names that start with `incomplete`."""
         names = (name for name in ("auto", *LOSSES) if name.startswith(incomplete))
         return [click.shell_completion.CompletionItem(name) for name in names]
 
 
-class Rank(click.ParamType):
-    """A positive number, or `auto`."""
+class RankType(click.ParamType):
+    """A positive integer, or `auto`."""
 
     name = "rank"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or "auto"."""
+        """Return the integer, or "auto"."""
         return value if value == "auto" else click.IntRange(min=1).convert(value, param, ctx)
 
 
-class HeldOut(click.ParamType):
-    """A share between 0 and 1, or the name of a file."""
+class HeldOutType(click.ParamType):
+    """A fraction between 0 and 1, or the name of a file."""
 
-    name = "share or file"
+    name = "fraction or file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """A float or a path."""
+        """Return a float or a path."""
         if isinstance(value, float | Path):
             return value
         try:
-            share = float(value)
+            fraction = float(value)
         except ValueError:
             return Path(value)
-        if not 0 < share < 1:
-            self.fail(f"{value} is not a share: give a number above 0 and below 1, or a file.", param, ctx)
-        return share
+        if not 0 < fraction < 1:
+            self.fail(f"{value} is not a fraction: give a number above 0 and below 1, or a file.", param, ctx)
+        return fraction
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Files."""
+        """Complete file names."""
         return [click.shell_completion.CompletionItem(incomplete, type="file")]
 
 
 def stacked(*options: Command) -> Callable[[Command], Command]:
-    """One decorator from several, in the order in which help shall show them."""
+    """Return one decorator that adds several options, listed by help in this order."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -93,37 +96,33 @@ def stacked(*options: Command) -> Callable[[Command], Command]:
 
 
 pair_columns = (
-    click.option(
-        "--row",
-        metavar="COLUMN",
-        help="Where the row labels are, such as users: a column's name, or its number from 1.",
-    ),
-    click.option("--col", metavar="COLUMN", help="Where the column labels are, such as items; name or number."),
+    click.option("--row", metavar="COLUMN", help="Column of the row labels, such as users: name, or number from 1."),
+    click.option("--col", metavar="COLUMN", help="Column of the column labels, such as items: name or number."),
 )
-value = click.option("--value", metavar="COLUMN", help="Where the values are; name or number.")
-weight = click.option(
-    "--weight", metavar="COLUMN", help="Where weights are, if entries shall weigh differently; name or number."
-)
-style = (
-    click.option("--separator", metavar="TEXT", help="What separates the columns: a character, '::', tab or space."),
-    click.option("--header/--no-header", default=None, help="Whether the first line names the columns."),
-    click.option("--encoding", default="utf-8", show_default=True, help="Such as latin-1, for older files."),
-    click.option("--skip-bad-lines", is_flag=True, help="Leave out lines that cannot be read, and say how many."),
+value = click.option("--value", metavar="COLUMN", help="Column of the values: name or number.")
+weight = click.option("--weight", metavar="COLUMN", help="Column of the entries' weights: name or number.")
+text_format = (
+    click.option("--separator", metavar="TEXT", help="Separator of the columns: a character, '::', tab or space."),
+    click.option("--header/--no-header", default=None, help="Whether the first line holds the names of the columns."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Text encoding, such as latin-1."),
+    click.option("--skip-bad-lines", is_flag=True, help="Skip lines that cannot be read, and print their number."),
 )
 duplicates = click.option(
     "--duplicates",
     type=click.Choice(["error", "mean", "last"]),
     default="error",
     show_default=True,
-    help="What to do with a pair that comes more than once.",
+    help="How to treat pairs that occur more than once.",
 )
-reading_pairs = stacked(*pair_columns, *style)
-reading_scored = stacked(*pair_columns, value, *style)
-reading = stacked(*pair_columns, value, weight, *style, duplicates)
+reading_pairs = stacked(*pair_columns, *text_format)
+reading_scored = stacked(*pair_columns, value, *text_format)
+reading = stacked(*pair_columns, value, weight, *text_format, duplicates)
 threads = click.option(
-    "--threads", type=click.IntRange(min=1), help="All usable cores by default. Results do not depend on it."
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Number of threads, by default all cores; results do not depend on it.",
 )
-rank = click.option("--rank", type=click.IntRange(min=0), help="Use this rank of the model instead of its own.")
-as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, for programs.")
-force = click.option("--force", is_flag=True, help="Write over a file that is there.")
+rank = click.option("--rank", type=click.IntRange(min=0), help="Truncate the model to this rank.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+force = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 model = click.argument("model", type=FILE)

@@ -1,19 +1,29 @@
-"""`rankwise predict`: values of pairs."""
+"""``rankwise predict``: predictions for pairs of rows and columns."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..model import load
-from .files import ToldToRead, check_output, places, predicted, read, reading, refuse_unknown, shown, writing
+from .files import (
+    ReadOptions,
+    check_known,
+    check_output,
+    csv_numbers,
+    csv_writer,
+    entry_positions,
+    predictions_at,
+    read,
+)
 
-BATCH = 1_000_000  # lines predicted and written at once
+BATCH = 1_000_000  # pairs predicted and written at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ToldToRead):
-    """What the command was told."""
+class PredictOptions(ReadOptions):
+    """Arguments of the command."""
 
     model: Path
     pairs: Path
@@ -25,22 +35,23 @@ class Settings(ToldToRead):
     force: bool
 
 
-def run(settings: Settings) -> None:
-    """Read a model and pairs, and write their predictions as CSV."""
-    check_output(settings.output, settings.force)
-    model = load(settings.model)
-    model.coefficients(settings.rank)  # refuses a rank that the model does not have, before anything is written
-    table = read(settings.pairs, reading(settings, pairs=True))
-    rows, cols = places(table, model)
-    if settings.unknown == "error":
-        refuse_unknown(table, rows, cols, "Predict them by the offsets alone with --unknown offset.")
-    how = {"rank": settings.rank, "scale": settings.scale, "decode": settings.decode}
-    probe = np.flatnonzero((rows < 0) | (cols < 0))[:1]  # an unknown pair, if there is one
-    predicted(model, rows[probe], cols[probe], **how)  # refuses what does not fit, before anything is written
-    with writing(settings.output) as file:
+def run(options: PredictOptions) -> None:
+    """Read a model and pairs, and write the predictions as CSV."""
+    check_output(options.output, options.force)
+    model = load(options.model)
+    model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
+    table = read(options.pairs, options.reading(pairs=True))
+    rows, cols = entry_positions(table, model)
+    if options.unknown == "error":
+        check_known(table, rows, cols, "Predict them from the offsets alone with --unknown offset.")
+    how: dict[str, Any] = {"rank": options.rank}
+    how |= {"scale": options.scale} if options.decode is None else {"scale": "link", "decode": options.decode}
+    probe = np.flatnonzero((rows < 0) | (cols < 0))[:1]
+    predictions_at(model, rows[probe], cols[probe], **how)  # raises for unsupported options before anything is written
+    with csv_writer(options.output) as file:
         file.writerow(("row", "column", "prediction"))
         for start in range(0, table.size, BATCH):
             part = slice(start, start + BATCH)
-            found = predicted(model, rows[part], cols[part], **how)
+            predictions = predictions_at(model, rows[part], cols[part], **how)
             labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
-            file.writerows(zip(*labels, shown(found), strict=True))
+            file.writerows(zip(*labels, csv_numbers(predictions), strict=True))

@@ -1,4 +1,4 @@
-"""A fit as it is watched: a bar on a terminal, lines elsewhere, and Ctrl-C as a wish to stop after the running step."""
+"""Progress of a fit: a bar on a terminal, lines elsewhere; Ctrl-C stops the fit after the current step."""
 
 import logging
 import os
@@ -12,24 +12,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..solvers.history import Record
-from .words import decimals, number
+from .formatting import format_decimals, format_number
 
-LONG = 1.0  # seconds of silence after which a line is due
-FEW = 40  # steps that are worth a line each
+INTERVAL = 1.0  # seconds between two lines, if there are many steps
+FEW = 40  # number of steps up to which each has a line
+PHASES = ("compiling", "choosing", "checkpoint")  # log records of the solver loop that are shown
 STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps no model"
 
 
-class Watch(logging.Handler):
-    """Callback of a fit; use it in a `with`.
+class FitProgress(logging.Handler):
+    """Callback of a fit, and context manager around it.
 
     Parameters
     ----------
     total : int, optional
-        Steps that the fit will take, if that is known.
+        Number of steps, if it is known.
     time_limit : float, optional
-        Seconds after which it stops.
+        Seconds after which the fit stops.
     out : Console, optional
-        Standard error by default, so that standard output has results only.
+        Standard error by default, so that standard output holds results only.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether Ctrl-C was pressed.
     """
 
     def __init__(self, total: int | None = None, time_limit: float | None = None, out: Console | None = None) -> None:
@@ -39,71 +45,71 @@ class Watch(logging.Handler):
         self.stopped, self.n_steps = False, 0
         self._bar: Progress | None = None
         self._task: Any = None
-        self._told = 0.0
-        self._before: Any = None
+        self._printed = 0.0
+        self._sigint: Any = None
         self._level = logging.NOTSET
 
-    def __enter__(self) -> "Watch":
-        """Start watching."""
+    def __enter__(self) -> "FitProgress":
+        """Start the bar, and handle log records and SIGINT."""
         logger = logging.getLogger("rankwise")
         self._level = logger.level
         logger.setLevel(logging.DEBUG)
         logger.addHandler(self)
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-            self._before = signal.signal(signal.SIGINT, self._interrupted)
+            self._sigint = signal.signal(signal.SIGINT, self._interrupt)
         if self.out.is_terminal:
-            looks = TextColumn("{task.description}"), BarColumn(10), TextColumn("{task.fields[about]}")
-            left = TimeRemainingColumn(compact=True), TextColumn("left")
-            self._bar = Progress(*looks, *left, console=self.out)  # all of it fits into 80 characters
-            self._task = self._bar.add_task("starting", total=self.total or self.time_limit, about="")
+            columns = TextColumn("{task.description}"), BarColumn(10), TextColumn("{task.fields[state]}")
+            remaining = TimeRemainingColumn(compact=True), TextColumn("left")
+            self._bar = Progress(*columns, *remaining, console=self.out)  # fits into 80 characters
+            self._task = self._bar.add_task("starting", total=self.total or self.time_limit, state="")
             self._bar.start()
         return self
 
     def __exit__(self, *_: Any) -> None:
-        """Leave everything as it was."""
+        """Stop the bar, and restore the logger and the handler of SIGINT."""
         if self._bar is not None:
             self._bar.stop()
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        if self._sigint is not None:
+            signal.signal(signal.SIGINT, self._sigint)
         logger = logging.getLogger("rankwise")
         logger.removeHandler(self)
         logger.setLevel(self._level)
 
     def __call__(self, record: Record) -> bool:
-        """Show a step; true if the fit shall stop here."""
+        """Show an step; return whether the fit shall stop."""
         self.n_steps = record.step
         if self._bar is not None:
-            done = record.step if self.total else record.wall_seconds
-            words = "stopping" if self.stopped else self._step(record)
-            self._bar.update(self._task, description=words, completed=done, about=about(record))
-        elif (self.total or FEW + 1) <= FEW or record.step == 1 or time.monotonic() - self._told > LONG:
-            self._say(f"{self._step(record)}: {about(record)}, {record.wall_seconds:.1f} s")
+            completed = record.step if self.total else record.wall_seconds
+            description = "stopping" if self.stopped else self._step(record)
+            self._bar.update(self._task, description=description, completed=completed, state=describe(record))
+        elif (self.total or FEW + 1) <= FEW or record.step == 1 or time.monotonic() - self._printed > INTERVAL:
+            self._print(f"{self._step(record)}: {describe(record)}, {record.wall_seconds:.1f} s")
         return self.stopped
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hear from the loop what it does beside its steps."""
-        if getattr(record, "phase", None) in ("compiling", "choosing", "checkpoint"):
-            self._say(record.getMessage())
+        """Print log records on what the solver loop does between steps."""
+        if record.__dict__.get("phase") in PHASES:
+            self._print(record.getMessage())
 
     def _step(self, record: Record) -> str:
         return f"step {record.step}" + (f" of {self.total}" if self.total else "")
 
-    def _say(self, words: str) -> None:
-        self._told = time.monotonic()
-        self.out.print(words)
+    def _print(self, line: str) -> None:
+        self._printed = time.monotonic()
+        self.out.print(line)
 
-    def _interrupted(self, signum: int, frame: FrameType | None) -> None:
-        if self.stopped or not self.n_steps:  # nothing to keep before the first step
+    def _interrupt(self, signum: int, frame: FrameType | None) -> None:
+        if self.stopped or not self.n_steps:  # there is no model to keep before the first step has ended
             raise KeyboardInterrupt
         self.stopped = True
         if self._bar is None:
             os.write(2, f"\n{STOPPING}\n".encode())  # a buffered stream may be in the middle of a line
         else:
             self._bar.update(self._task, description="stopping")
-            self._say(STOPPING)
+            self._print(STOPPING)
 
 
-def about(record: Record) -> str:
-    """A step in words."""
-    score = "" if record.score is None else f", held out {decimals(record.score)}"
-    return f"rank {record.rank}, objective {number(record.value)}{score}"
+def describe(record: Record) -> str:
+    """Return the rank, the objective and the validation score of an step as text."""
+    score = "" if record.score is None else f", held out {format_decimals(record.score)}"
+    return f"rank {record.rank}, objective {format_number(record.value)}{score}"

@@ -1,4 +1,4 @@
-"""`rankwise recommend`: the best columns of rows."""
+"""``rankwise recommend``: the columns with the highest predictions in a row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,17 +10,16 @@ import numpy as np
 
 from .._errors import DataError
 from ..model import LowRankModel, load
-from .files import check_output, shown, writing
-from .tables import console, table
-from .words import in_json
+from .files import check_output, csv_numbers, csv_writer
+from .formatting import console, print_table, to_json
 
 BATCH = 1000  # rows ranked at once
-Best = tuple[Any, list[tuple[Any, float]]]
+Ranked = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the command was told."""
+class RecommendOptions:
+    """Arguments of the command."""
 
     model: Path
     rows: tuple[str, ...]
@@ -33,71 +32,71 @@ class Settings:
     as_json: bool
 
 
-def run(settings: Settings) -> None:
-    """Rank the columns of some rows or of all, and print or write the best."""
-    if bool(settings.rows) == settings.every:
+def run(options: RecommendOptions) -> None:
+    """Rank the columns of some rows or of all rows, and print or write the best."""
+    if bool(options.rows) == options.every:
         raise click.UsageError("Name one or more ROWS, or ask for all of them with --all.")
-    if settings.as_json and settings.output is not None:
+    if options.as_json and options.output is not None:
         raise click.UsageError("--json goes to standard output, and --output writes CSV; leave out one of them.")
-    check_output(settings.output, settings.force)
-    model = load(settings.model)
-    model.coefficients(settings.rank)  # refuses a rank that the model does not have, before anything is written
-    if model.seen is None and not settings.include_seen:
-        raise DataError(f"{settings.model} does not say which entries were seen; rank all columns with --include-seen.")
-    found = best(model, wanted_rows(model, settings), settings)
-    if settings.output is not None or (settings.every and not settings.as_json):
-        _write(found, settings)
-    elif settings.as_json:
-        click.echo(in_json({"model": str(settings.model), "rows": [_plain(*one) for one in found]}))
+    check_output(options.output, options.force)
+    model = load(options.model)
+    model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
+    if model.seen is None and not options.include_seen:
+        raise DataError(f"{options.model} does not hold the observed entries; rank all columns with --include-seen.")
+    ranked = rank_columns(model, row_labels(model, options), options)
+    if options.output is not None or (options.every and not options.as_json):
+        _write(ranked, options)
+    elif options.as_json:
+        click.echo(to_json({"model": str(options.model), "rows": [_to_dict(*row) for row in ranked]}))
     else:
-        _show(found)
+        _show(ranked)
 
 
-def wanted_rows(model: LowRankModel, settings: Settings) -> Any:
-    """Labels of the rows that were asked for; refused if the model does not have one."""
-    if settings.every:
-        return model.row_index.names
-    given = model.row_index.cast(np.array(settings.rows))
-    unknown = np.flatnonzero(model.row_index.positions(given) < 0)
+def row_labels(model: LowRankModel, options: RecommendOptions) -> Any:
+    """Return the labels of the requested rows; raise if the model does not have one of them."""
+    names = model.row_index.names
+    if options.every:
+        return names
+    requested = model.row_index.cast(np.array(options.rows))
+    unknown = np.flatnonzero(model.row_index.positions(requested) < 0)
     if unknown.size:
-        names = model.row_index.names
         raise DataError(
-            f"{settings.model} has no row {settings.rows[unknown[0]]!r}; "
+            f"{options.model} has no row {options.rows[unknown[0]]!r}; "
             f"its {model.shape[0]:,} rows are called {', '.join(map(str, names[:3]))} and so on."
         )
-    return given
+    return requested
 
 
-def best(model: LowRankModel, rows: Any, settings: Settings) -> Iterator[Best]:
-    """Each row's label with its best columns and their scores."""
-    n = min(settings.count, model.shape[1])  # what is beyond would be padding
+def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[Ranked]:
+    """Yield the label of each row with its best columns and their scores."""
+    n = min(options.count, model.shape[1])  # more would be padding
     for start in range(0, len(rows), BATCH):
         part = rows[start : start + BATCH]
-        labels, scores = model.recommend(part, n, exclude_seen=not settings.include_seen, rank=settings.rank)
-        for row, names, found in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
-            yield row, [(name, score) for name, score in zip(names, found, strict=True) if score > -np.inf]
+        labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank)
+        for row, names, row_scores in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
+            yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
 
 
-def _write(found: Iterator[Best], settings: Settings) -> None:
-    with writing(settings.output) as file:
+def _write(ranked: Iterator[Ranked], options: RecommendOptions) -> None:
+    with csv_writer(options.output) as file:
         file.writerow(("row", "place", "column", "score"))
-        for row, columns in found:
-            scores = shown(score for _, score in columns)
+        for row, columns in ranked:
+            scores = csv_numbers(score for _, score in columns)
             file.writerows((row, k + 1, columns[k][0], scores[k]) for k in range(len(columns)))
 
 
-def _plain(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
+def _to_dict(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
     return {"row": row, "columns": [{"column": name, "score": score} for name, score in columns]}
 
 
-def _show(found: Iterator[Best]) -> None:
+def _show(ranked: Iterator[Ranked]) -> None:
     out = console()
-    for row, columns in found:
-        small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show little of it
+    for row, columns in ranked:
+        small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show too few digits
         lines = [
             (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}")
             for k, (name, score) in enumerate(columns, 1)
         ]
-        table(out, f"Row {row}", (">place", "column", ">score"), lines)
+        print_table(out, f"Row {row}", (">place", "column", ">score"), lines)
         if not columns:
-            out.print("  No column is left: this row has seen all of them.")
+            out.print("  No column is left: this row has entries in all of them.")

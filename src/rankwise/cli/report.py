@@ -1,4 +1,4 @@
-"""`rankwise report`: a page to look at."""
+"""``rankwise report``: an HTML page about a model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,13 @@ import click
 from ..model import load
 from ..observations import Observations
 from ..report import write_report
-from .files import ToldToRead, check_output, check_values, read, reading
-from .tables import console, size_of
-from .words import command_line
+from .files import ReadOptions, check_output, check_values, read
+from .formatting import command_line, console, file_size
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ToldToRead):
-    """What the command was told."""
+class ReportOptions(ReadOptions):
+    """Arguments of the command."""
 
     model: Path
     data: Path | None
@@ -26,20 +25,20 @@ class Settings(ToldToRead):
 
     @property
     def target(self) -> Path:
-        """Where the page goes."""
+        """File to write the page to."""
         return Path(f"{self.model.stem}.html") if self.output is None else self.output
 
 
-def run(settings: Settings) -> None:
-    """Read a model, and entries if there are any, and write the page."""
-    target = settings.target
-    check_output(target, settings.force)
-    model = load(settings.model)
+def run(options: ReportOptions) -> None:
+    """Read a model, and held-out entries if a file is given, and write the page."""
+    target = options.target
+    check_output(target, options.force)
+    model = load(options.model)
     held_out: Observations | None = None
-    if settings.data is not None:
-        table = read(settings.data, reading(settings))
+    if options.data is not None:
+        table = read(options.data, options.reading())
         check_values(table, model.loss)
-        held_out = table.observations(settings.duplicates)
+        held_out = table.observations(options.duplicates)
     command = command_line(click.get_current_context())
-    write_report(model, target, held_out, command, labels=not settings.no_labels, force=settings.force)
-    console().print(f"Report: {target}, {size_of(target)}; open it in a browser.")
+    write_report(model, target, held_out, command, labels=not options.no_labels, force=options.force)
+    console().print(f"Report: {target}, {file_size(target)}; open it in a browser.")

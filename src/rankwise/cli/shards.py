@@ -1,4 +1,4 @@
-"""`rankwise shards`: from a file that may be larger than memory to a folder that a fit streams."""
+"""``rankwise shards``: divide a file that may be larger than memory into a folder of shards."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,23 +7,22 @@ import click
 
 from ..engines import ShardFolder
 from ..io import shard_file
-from .files import ToldToRead, reading
-from .tables import console
-from .words import plural
+from .files import ReadOptions
+from .formatting import console, plural
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ToldToRead):
-    """What the command was told."""
+class ShardOptions(ReadOptions):
+    """Arguments of the command."""
 
     file: Path
     output: Path
     duplicates: str
 
 
-def run(settings: Settings) -> None:
-    """Write the shards and say what they hold."""
-    folder, notes = shard_file(settings.file, settings.output, how=reading(settings), duplicates=settings.duplicates)
+def run(options: ShardOptions) -> None:
+    """Write the shards, and print their size."""
+    folder, notes = shard_file(options.file, options.output, how=options.reading(), duplicates=options.duplicates)
     for note in notes:
         click.echo(note, err=True)
     entries, out = ShardFolder(folder), console()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import platformdirs
+
 from .._errors import DataError, SettingError
 from ..observations import Observations
 from .formats import paper_filter, read_movielens, read_signed_network
@@ -115,10 +117,8 @@ def folders() -> list[Path]:
     >>> print(len(rw.datasets.folders()) >= 1)
     True
     """
-    import platformdirs
-
-    named, cache = os.environ.get(VARIABLE), platformdirs.user_cache_path("rankwise", appauthor=False)
-    return [*([Path(named)] if named else []), cache / "data"]
+    named = os.environ.get(VARIABLE)
+    return [*([Path(named)] if named else []), platformdirs.user_cache_path("rankwise", appauthor=False) / "data"]
 
 
 def get(name: str) -> Source:

@@ -1,9 +1,8 @@
-"""The paper's tables and figures: an experiment is a data file, and one runner runs them all."""
+"""The paper's tables and figures: experiments described by TOML files, and one runner for all of them."""
 
-from .machine import describe_machine
 from .plan import Data, Experiment, Method, Printed, Split, available, find, read
-from .runner import Event, run
-from .scores import SCORES, Score
+from .runner import Event, describe_machine, run
+from .scores import SCORES, TableScore
 from .store import Store
 from .summary import Estimate, Row, Summary, summarise
 
@@ -16,10 +15,10 @@ __all__ = [
     "Method",
     "Printed",
     "Row",
-    "Score",
     "Split",
     "Store",
     "Summary",
+    "TableScore",
     "available",
     "describe_machine",
     "find",

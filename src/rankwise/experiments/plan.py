@@ -1,4 +1,4 @@
-"""What an experiment is, read from a TOML file: data sets, split, methods with settings, what the paper printed."""
+"""Experiments, read from TOML files: data sets, splits, methods with settings, and the numbers of the paper."""
 
 import hashlib
 import json
@@ -16,13 +16,14 @@ from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .scores import SCORES
 
-KINDS = ("folds", "random")
-SEARCH, TIME_LIMIT = "search", "time_limit"  # settings that the runner fills in
+SPLIT_KINDS = ("folds", "random")
+SEARCH, TIME_LIMIT = "search", "time_limit"  # values of settings that the runner replaces
+STORED_AS = {"bayes": "rankwise"}  # names of methods in the digests of stored results, where they differ
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A number of the paper: mean, deviation, and whether it was printed in bold face."""
+    """Number printed in the paper: mean, standard deviation, and whether it is in bold face."""
 
     mean: float
     deviation: float
@@ -31,7 +32,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set by its name in `rankwise.datasets`, the name to show, and the rank to learn."""
+    """Data set: its name in `rankwise.datasets`, the name to show, and the rank of the fits."""
 
     name: str
     label: str
@@ -40,18 +41,18 @@ class Data:
 
 @dataclass(frozen=True)
 class Split:
-    """Parts that are held out in turn.
+    """Rule for dividing the entries into training and held-out entries.
 
     Attributes
     ----------
     kind : {"folds", "random"}
-        Folds of a cross-validation, or random splits of their own.
+        Folds of a cross-validation, or independent random splits.
     parts : int
-        How many.
+        Number of folds or splits.
     held_out : float
-        Share of the entries that a random split holds out.
+        Fraction of the entries that a random split holds out.
     seed : int
-        Folds are drawn with it, random split k with ``seed + k``.
+        Seed of the folds; random split k has ``seed + k``.
     """
 
     kind: str
@@ -62,26 +63,27 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A row of the table.
+    """Row of the table: a method with its settings.
 
     Attributes
     ----------
     name : str
-        Unique within the experiment; results are stored under it.
+        Unique within the experiment; key of the stored results.
     label : str
-        The name to show.
+        Name to show.
     method : str
-        A name of `rankwise.solvers.METHODS`, or
+        Name in `rankwise.solvers.METHODS`; empty if `solver` is given.
     solver : str
-        a class of `rankwise.solvers`, made with `settings`.
+        Class in `rankwise.solvers`, created with `settings`; empty if `method` is given.
     settings : mapping
-        ``nuclear_weight = "search"`` is found on the first split; ``"time_limit"`` stands for the limit in seconds.
+        ``nuclear_weight = "search"`` is replaced by the result of a search on the first split, and ``"time_limit"`` by
+        the time limit in seconds.
     settings_for : mapping of data set to mapping
-        Settings that differ by data set.
+        Additional settings for some data sets.
     paper : mapping of data set to Printed
-        What the paper printed for this row.
+        Numbers of the paper in this row.
     note : str
-        A sentence for below the table.
+        Sentence to print below the table.
     """
 
     name: str
@@ -94,37 +96,39 @@ class Method:
     note: str = ""
 
     def settings_on(self, data: str) -> dict[str, Any]:
-        """Settings for one data set, before the runner fills in what it must find."""
+        """Return the settings for a data set as the file has them."""
         return {**self.settings, **self.settings_for.get(data, {})}
 
     def build(self, settings: Mapping[str, Any]) -> Any:
-        """The solver, or the name of the method."""
-        return getattr(solvers, self.solver)(**settings) if self.solver else self.method
+        """Return the solver with these settings, or the name of the method."""
+        if self.solver:
+            return getattr(solvers, self.solver)(**settings)
+        return STORED_AS.get(self.method, self.method)  # AT MERGE: return self.method
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table of the paper and the figure that belongs to it.
+    """Experiment of the paper: a table, and the figure of the same fits.
 
     Attributes
     ----------
     name, figure : str
-        The paper's names for them.
+        Names of the table and the figure in the paper.
     title : str
     loss : str
     scores : tuple of str
-        Names in `SCORES`; the first is the one that the paper printed and draws.
+        Names in `SCORES`; the paper has the first.
     standardise : bool
-        Whether the training half's mean is taken off the targets and its deviation divided out.
+        Whether targets are standardized by the mean and the standard deviation of the training targets.
     time_limit : float
         Seconds per fit.
     split : Split
     used : int
-        How many of the split's parts are run, from the first on.
+        Number of folds or splits that are run, from the first.
     data : tuple of Data
     methods : tuple of Method
     quick : mapping
-        What a quick run changes: `used`, `time_limit`, `data`, and `without`, names of methods that it leaves out.
+        Changes for a quick run: `used`, `time_limit`, `data`, and `without`, the names of omitted methods.
     """
 
     name: str
@@ -141,46 +145,48 @@ class Experiment:
     quick: Mapping[str, Any] = field(default_factory=dict)
 
     def digest(self, data: Data, method: Method) -> str:
-        """Sixteen letters that change with anything that decides a result, other than the time limit."""
+        """Return 16 hexadecimal digits that depend on everything that affects a result, except the time limit."""
         decisive = {
             "loss": self.loss,
             "standardise": self.standardise,
             "rank": data.rank,
             "split": vars(self.split),
-            "method": method.method or method.solver,
+            "method": STORED_AS.get(method.method, method.method) or method.solver,
             "settings": method.settings_on(data.name),
         }
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
     def quickened(self) -> "Experiment":
-        """The quick version, as the file has it; a data set that is not in it stays if it is the only one."""
-        kept = tuple(one for one in self.data if one.name in self.quick.get("data", [one.name]))
-        found = self.first(self.quick.get("used", self.used)).within(self.quick.get("time_limit", self.time_limit))
+        """Return the quick version that the file describes; its data sets are ignored if none of them is here."""
+        data = tuple(one for one in self.data if one.name in self.quick.get("data", [one.name]))
+        quick = self.first(self.quick.get("used", self.used)).within(self.quick.get("time_limit", self.time_limit))
         methods = tuple(one for one in self.methods if one.name not in self.quick.get("without", ()))
-        return replace(found, data=kept or self.data, methods=methods)
+        return replace(quick, data=data or self.data, methods=methods)
 
     def first(self, used: int) -> "Experiment":
-        """The same on the first few splits only."""
+        """Return the experiment restricted to its first `used` splits."""
         if not is_whole(used) or not 1 <= used <= self.split.parts:
-            raise SettingError(f"{self.name} has {self.split.parts} splits; use from 1 to all of them, got {used!r}.")
+            raise SettingError(
+                f"{self.name} has {self.split.parts} splits; give a number from 1 to {self.split.parts}, got {used!r}."
+            )
         return replace(self, used=used)
 
     def on(self, data: str) -> "Experiment":
-        """The same on one data set only."""
-        kept = tuple(one for one in self.data if one.name == data)
-        if not kept:
+        """Return the experiment restricted to one data set."""
+        chosen = tuple(one for one in self.data if one.name == data)
+        if not chosen:
             names = ", ".join(one.name for one in self.data)
             raise SettingError(f"{self.name} has no data set {data!r}: use one of {names}.")
-        return replace(self, data=kept)
+        return replace(self, data=chosen)
 
     def within(self, time_limit: float) -> "Experiment":
-        """The same with another time limit."""
+        """Return the experiment with another time limit in seconds."""
         if not is_number(time_limit) or not time_limit > 0:
             raise SettingError(f"The time limit must be a positive number of seconds, got {time_limit!r}.")
         return replace(self, time_limit=float(time_limit))
 
     def searched(self) -> "Experiment":
-        """The same with every stored nuclear weight searched for again."""
+        """Return the experiment with stored nuclear weights replaced by searches."""
         return replace(self, methods=tuple(_searched(method) for method in self.methods))
 
 
@@ -194,14 +200,14 @@ def _searched(method: Method) -> Method:
 
 @cache
 def available() -> dict[str, Experiment]:
-    """All experiments of the paper, by the name of their table."""
-    found = (entry for entry in files(__package__).iterdir() if entry.name.endswith(".toml"))
-    experiments = (_experiment(tomllib.loads(entry.read_text(encoding="utf-8")), entry.name) for entry in found)
+    """Return the experiments of the paper by the name of their table."""
+    entries = (entry for entry in files(__package__).iterdir() if entry.name.endswith(".toml"))
+    experiments = (_experiment(tomllib.loads(entry.read_text(encoding="utf-8")), entry.name) for entry in entries)
     return {experiment.name: experiment for experiment in sorted(experiments, key=lambda one: one.name)}
 
 
 def find(name: str) -> Experiment:
-    """The experiment behind a table or a figure of the paper."""
+    """Return the experiment of a table or a figure of the paper."""
     for experiment in available().values():
         if name in (experiment.name, experiment.figure):
             return experiment
@@ -210,7 +216,7 @@ def find(name: str) -> Experiment:
 
 
 def read(path: str | os.PathLike[str]) -> Experiment:
-    """An experiment of your own."""
+    """Read an experiment from a TOML file."""
     try:
         return _experiment(tomllib.loads(Path(path).read_text(encoding="utf-8")), Path(path).name)
     except OSError as error:
@@ -224,7 +230,7 @@ def read(path: str | os.PathLike[str]) -> Experiment:
 def _experiment(content: dict[str, Any], file: str) -> Experiment:
     try:
         split = Split(**content.pop("split"))
-        found = Experiment(
+        experiment = Experiment(
             **content
             | {
                 "scores": tuple(content["scores"]),
@@ -238,8 +244,8 @@ def _experiment(content: dict[str, Any], file: str) -> Experiment:
         raise SettingError(f"{file} lacks the entry {error.args[0]!r}.") from None
     except TypeError as error:
         raise SettingError(f"{file} does not fit: {str(error).rpartition('__init__() ')[2]}.") from None
-    _check(found, file)
-    return found
+    _check(experiment, file)
+    return experiment
 
 
 def _method(entry: dict[str, Any]) -> Method:
@@ -247,9 +253,11 @@ def _method(entry: dict[str, Any]) -> Method:
 
 
 def _check(experiment: Experiment, file: str) -> None:
-    """Raise on names that do not exist."""
-    if experiment.split.kind not in KINDS:
-        raise SettingError(f"{file}: a split is one of {', '.join(KINDS)}, got {experiment.split.kind!r}.")
+    """Raise for names of splits, scores, methods and solvers that do not exist."""
+    if experiment.split.kind not in SPLIT_KINDS:
+        raise SettingError(
+            f"{file}: the kind of a split must be one of {', '.join(SPLIT_KINDS)}, got {experiment.split.kind!r}."
+        )
     unknown = [score for score in experiment.scores if score not in SCORES]
     if unknown or not experiment.scores:
         raise SettingError(f"{file}: scores must be among {', '.join(SCORES)}, got {list(experiment.scores)}.")
@@ -268,4 +276,4 @@ def _check_method(method: Method, file: str) -> None:
     if method.method and (method.settings or method.settings_for):
         raise SettingError(f"{file}: {method.name} has settings, so it must name a solver, not a method.")
     if method.method:
-        solvers.get(method.method)
+        solvers.get(method.build({}))

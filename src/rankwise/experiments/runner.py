@@ -1,40 +1,49 @@
-"""The runner: every data set, split and method in turn; results are kept as they come, and a killed run goes on."""
+"""Runner of experiments: every data set, split and method in turn.
 
+Results are stored as soon as a fit has ended, so that a killed run can be continued.
+"""
+
+import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 from .. import datasets
 from .._errors import DataError, RankwiseError, SettingError
+from .._version import __version__
 from ..observations import Observations
 from .fit import Part, fit, parts, search_weight
-from .machine import describe_machine
 from .plan import SEARCH, TIME_LIMIT, Data, Experiment, Method
 from .store import Line, Store
 
 Loader = Callable[[str], Observations]
+Report = Callable[["Event"], None]
+PACKAGES = ("numpy", "scipy", "numba")  # whose versions are stored with a result
 
 
 @dataclass(frozen=True)
 class Event:
-    """What the runner is at.
+    """Progress of a run.
 
     Attributes
     ----------
-    kind : {"start", "search", "done", "time", "failed", "skipped", "left-out"}
+    kind : {"start", "search", "done", "time", "failed", "left-out"}
     data, method : str
-        As shown; no method when a data set is left out.
+        Labels; no method if a data set is left out.
     split : int
-        From zero.
+        Number of the split, from 0.
     done, total : int
-        Fits that are finished, earlier runs included, and fits in all.
+        Number of finished fits, including those of earlier runs, and of all fits.
     seconds : float
-        What this fit took, scoring included.
+        Duration of the fit, including scoring.
     seconds_left : float or None
-        Estimate, once a fit is known.
+        Estimated time to the end, once a fit has been timed.
     message : str
-        Why a method or a data set gave nothing.
+        Why there is no result.
     """
 
     kind: str
@@ -53,43 +62,43 @@ def run(
     store: Store,
     *,
     load: Loader = datasets.load,
-    tell: Callable[[Event], None] = lambda event: None,
+    report: Report = lambda event: None,
 ) -> None:
-    """Run what the store does not hold yet.
+    """Run the fits whose results are not in the store.
 
-    A method that fails or runs out of time on one split is not run on the data set's other splits. A failure is tried
-    again by the next run, a time-out only if the limit is longer then.
+    A method that fails or runs out of time on one split is not run on the other splits of the data set. The next run
+    repeats failed fits, and fits that ran out of time if its time limit is longer.
 
     Parameters
     ----------
     experiment : Experiment
     store : Store
     load : callable (name) -> Observations
-    tell : callable (Event) -> None
+    report : callable (Event) -> None
         Called before and after each fit.
     """
-    runner = _Runner(experiment, store, tell)
+    runner = _Runner(experiment, store, report)
     for data in experiment.data:
         if runner.pending(data):
-            observations = _loaded(experiment, data, load, tell)
+            observations = _load(experiment, data, load, report)
             if observations is not None:
                 runner.run(data, observations)
 
 
-def _loaded(experiment: Experiment, data: Data, load: Loader, tell: Callable[[Event], None]) -> Observations | None:
-    """The data set; one of several may be missing."""
+def _load(experiment: Experiment, data: Data, load: Loader, report: Report) -> Observations | None:
+    """Return the data set; None if it is missing and the experiment has others."""
     try:
         return load(data.name)
     except (DataError, SettingError) as error:
         if len(experiment.data) == 1:
             raise
-        tell(Event("left-out", data.label, message=str(error)))
+        report(Event("left-out", data.label, message=str(error)))
         return None
 
 
 class _Runner:
-    def __init__(self, experiment: Experiment, store: Store, tell: Callable[[Event], None]) -> None:
-        self.experiment, self.store, self.tell = experiment, store, tell
+    def __init__(self, experiment: Experiment, store: Store, report: Report) -> None:
+        self.experiment, self.store, self.report = experiment, store, report
         self.jobs = {
             (data.name, split, method.name)
             for data in experiment.data
@@ -97,10 +106,10 @@ class _Runner:
             for method in experiment.methods
         }
         self.seconds: dict[tuple[str, str], list[float]] = {}
-        self.finished = {job for data in experiment.data for job in self._kept(data)}
+        self.finished = {job for data in experiment.data for job in self._stored(data)}
 
-    def _kept(self, data: Data) -> Iterator[tuple[str, int, str]]:
-        """Jobs whose results the store holds; a time-out also stands for the splits after it."""
+    def _stored(self, data: Data) -> Iterator[tuple[str, int, str]]:
+        """Yield the jobs with a stored result; a fit that ran out of time also counts for the splits after it."""
         for method in self.experiment.methods:
             for line in usable(self.store, self.experiment, data, method):
                 self.seconds.setdefault((data.name, method.name), []).append(line["seconds"])
@@ -108,18 +117,18 @@ class _Runner:
                 yield from ((data.name, split, method.name) for split in range(line["split"], last))
 
     def pending(self, data: Data) -> bool:
-        """Whether anything is left to do on a data set."""
+        """Return whether a fit on the data set is missing."""
         return any(job[0] == data.name for job in self.jobs - self.finished)
 
     def run(self, data: Data, observations: Observations) -> None:
-        """All that is left on one data set, split by split."""
+        """Run the missing fits on a data set, split by split."""
         for part in parts(self.experiment, observations):
             for method in self.experiment.methods:
                 if (data.name, part.number, method.name) not in self.finished:
                     self._job(data, part, method)
 
     def _job(self, data: Data, part: Part, method: Method) -> None:
-        self._tell("start", data, part, method)
+        self._report("start", data, part, method)
         start = time.perf_counter()
         line = {
             "kind": "fit",
@@ -136,7 +145,7 @@ class _Runner:
         self._finish(data, part, method, line)
 
     def _outcome(self, data: Data, part: Part, method: Method) -> Line:
-        """What a fit gives, or the sentence with which it failed: one method must not end a night's run."""
+        """Return the result of a fit, or the message of its error: one method must not end a run of hours."""
         try:
             return fit(self.experiment, data, part, method.build(self._settings(data, part, method)))
         except RankwiseError as error:
@@ -145,7 +154,7 @@ class _Runner:
             return {"status": "failed", "message": f"{type(error).__name__}: {error}"}
 
     def _settings(self, data: Data, part: Part, method: Method) -> dict[str, Any]:
-        """Settings with what the runner has to fill in."""
+        """Return the settings of a method with the nuclear weight and the time limit filled in."""
         settings = method.settings_on(data.name)
         if settings.get("nuclear_weight") == SEARCH:
             settings["nuclear_weight"] = self._weight(data, part, method)
@@ -153,56 +162,76 @@ class _Runner:
         return settings | limits
 
     def _weight(self, data: Data, part: Part, method: Method) -> float:
-        """The nuclear weight: searched for on the first split that is run, then kept for all."""
+        """Return the nuclear weight, searched on the first split that is run and stored for the others."""
         digest = self.experiment.digest(data, method)
-        known = self.store.find("search", data.name, method.name, digest)
-        if not known:
-            self._tell("search", data, part, method)
-            found = search_weight(self.experiment, data, part, method)
+        searches = self.store.find("search", data.name, method.name, digest)
+        if not searches:
+            self._report("search", data, part, method)
+            result = search_weight(self.experiment, data, part, method)
             key = {"kind": "search", "data": data.name, "split": part.number, "method": method.name, "digest": digest}
-            known = [key | found]
-            self.store.append(known[0])
-        return float(known[-1]["nuclear_weight"])
+            searches = [key | result]
+            self.store.append(searches[0])
+        return float(searches[-1]["nuclear_weight"])
 
     def _finish(self, data: Data, part: Part, method: Method, line: Line) -> None:
-        """Count a fit; after a failure or a time-out also those that would follow."""
+        """Count a fit as finished; after a failure or out of time, also those on the splits after it."""
         last = part.number + 1 if line["status"] == "done" else self.experiment.used
         self.finished |= {(data.name, split, method.name) for split in range(part.number, last)}
         self.seconds.setdefault((data.name, method.name), []).append(line["seconds"])
-        self._tell(line["status"], data, part, method, line)
+        self._report(line["status"], data, part, method, line)
 
-    def _tell(self, kind: str, data: Data, part: Part, method: Method, line: Line | None = None) -> None:
+    def _report(self, kind: str, data: Data, part: Part, method: Method, line: Line | None = None) -> None:
         line = line or {"seconds": 0.0, "message": ""}
         counts = len(self.finished), len(self.jobs), line["seconds"], self._seconds_left()
-        self.tell(Event(kind, data.label, method.label, part.number, *counts, line["message"]))
+        self.report(Event(kind, data.label, method.label, part.number, *counts, line["message"]))
 
     def _seconds_left(self) -> float | None:
-        """Sum over what is left: what the method took on this data set, or on another, or fits in general."""
+        """Sum the expected times of the missing fits."""
         if not self.seconds:
             return None
         return sum(self._expected(data, method) for data, _, method in self.jobs - self.finished)
 
     def _expected(self, data: str, method: str) -> float:
-        own = self.seconds.get((data, method))
-        alike = own or [one for key, found in self.seconds.items() if key[1] == method for one in found]
-        known = alike or [one for found in self.seconds.values() for one in found]
-        return sum(known) / len(known)
+        """Return the mean time of the method on the data set, else on all data sets, else of all methods."""
+        same_data = self.seconds.get((data, method))
+        same_method = same_data or [one for key, times in self.seconds.items() if key[1] == method for one in times]
+        times = same_method or [one for times in self.seconds.values() for one in times]
+        return sum(times) / len(times)
 
 
 def usable(store: Store, experiment: Experiment, data: Data, method: Method) -> list[Line]:
-    """Stored fits that this experiment need not repeat, one per split, in order of split.
+    """Return the stored fits that the experiment need not repeat, one per split, in the order of the splits.
 
-    They have the same settings and all the scores; failures are not among them, nor time-outs under a shorter limit.
+    They have the settings and all scores of the experiment, did not fail, and did not run out of time under a shorter
+    limit.
     """
-    found = {
+    fits = {
         line["split"]: line
         for line in store.find("fit", data.name, method.name, experiment.digest(data, method))
-        if line["split"] < experiment.used and _serves(line, experiment)
+        if line["split"] < experiment.used and _is_usable(line, experiment)
     }
-    return [found[split] for split in sorted(found)]
+    return [fits[split] for split in sorted(fits)]
 
 
-def _serves(line: Line, experiment: Experiment) -> bool:
+def _is_usable(line: Line, experiment: Experiment) -> bool:
     if line["status"] == "time":
         return bool(line["time_limit"] >= experiment.time_limit)
     return line["status"] == "done" and set(experiment.scores) <= set(line["scores"])
+
+
+@cache
+def describe_machine() -> str:
+    """Return cores, CPU, operating system and versions in one line; the host is not named."""
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    versions = f"Python {platform.python_version()}, rankwise {__version__}, {packages}"
+    return f"{os.cpu_count()} cores, {_cpu()}, {platform.system()}, {versions}"
+
+
+def _cpu() -> str:
+    """Return the model of the CPU, or its architecture if the system does not name the model."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+            return next(models, platform.machine())
+    except OSError:  # not on Linux
+        return platform.processor() or platform.machine()

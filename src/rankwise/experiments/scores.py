@@ -1,4 +1,4 @@
-"""The scores of the tables: how they are computed, and how they are shown."""
+"""Scores of the tables: their functions, units and number of decimals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,44 +6,42 @@ from typing import Any
 
 from .. import selection
 
-Function = Callable[[Any, Any], float]
-
 
 @dataclass(frozen=True)
-class Score:
-    """A function of targets and predictions, and how its results are shown.
+class TableScore:
+    """A function of targets and predictions, and the format of its values in a table.
 
     Attributes
     ----------
     label : str
-        With units.
+        Name with its unit.
     function : callable (targets, predicted) -> float
     digits : int
-        Shown after the point.
+        Number of decimals.
     higher : bool
-        Whether more is better.
+        Whether higher is better.
     scale : float
-        Results are shown as multiples of this.
+        Values are shown as multiples of this.
     in_units : bool
-        Whether the result is turned back from standardised units to those of the data.
+        Whether values are converted from standardized units to the units of the data.
     """
 
     label: str
-    function: Function
+    function: Callable[[Any, Any], float]
     digits: int
     higher: bool
     scale: float = 1.0
     in_units: bool = False
 
     def __call__(self, targets: Any, predicted: Any, unit: float = 1.0) -> float:
-        """Score as shown; `unit` is the size of a standardised unit in those of the data."""
+        """Return the score as the table shows it; `unit` is the size of a standardized unit in units of the data."""
         return self.function(targets, predicted) / self.scale * (unit if self.in_units else 1.0)
 
 
 SCORES = {
-    "accuracy": Score("accuracy, %", selection.sign_accuracy, 2, higher=True, scale=0.01),
-    "auc": Score("AUC", selection.auc, 4, higher=True),
-    "macro-f1": Score("macro-F1", selection.macro_f1, 4, higher=True),
-    "mabs": Score("MABS, standardised", selection.mean_absolute_error, 4, higher=False),
-    "mabs-stars": Score("MABS, stars", selection.mean_absolute_error, 4, higher=False, in_units=True),
+    "accuracy": TableScore("accuracy, %", selection.sign_accuracy, 2, higher=True, scale=0.01),
+    "auc": TableScore("AUC", selection.auc, 4, higher=True),
+    "macro-f1": TableScore("macro-F1", selection.macro_f1, 4, higher=True),
+    "mabs": TableScore("MABS, standardised", selection.mean_absolute_error, 4, higher=False),
+    "mabs-stars": TableScore("MABS, stars", selection.mean_absolute_error, 4, higher=False, in_units=True),
 }

@@ -1,4 +1,4 @@
-"""Results on disk: one JSON line per fit, written at once; a killed run loses no more than the fit it was in."""
+"""Results on disk: one line of JSON per fit, written as soon as the fit has ended."""
 
 import json
 import os
@@ -12,12 +12,17 @@ Line = dict[str, Any]
 
 
 class Store:
-    """Lines of a file, each a result. A half-written last line, left by a killed run, is dropped.
+    """File of results, one per line; an incomplete last line, left by a killed run, is removed.
 
     Parameters
     ----------
     path : path
-        Made with its folder if it is not there.
+        Created with its folder if it does not exist.
+
+    Attributes
+    ----------
+    lines : list of dict
+        Results in the order of the file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -28,10 +33,12 @@ class Store:
             self.path.touch()
             self.lines.extend(_whole_lines(self.path))
         except OSError as error:
-            raise SettingError(f"Results cannot be kept in {self.path} ({error.strerror}); choose another.") from None
+            raise SettingError(
+                f"Results cannot be written to {self.path} ({error.strerror}); choose another folder."
+            ) from None
 
     def append(self, line: Line) -> None:
-        """Add a result; it is on the disk when this returns."""
+        """Append a result; it has been flushed to disk on return."""
         with self.path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
             file.flush()
@@ -39,13 +46,13 @@ class Store:
         self.lines.append(line)
 
     def find(self, kind: str, data: str, method: str, digest: str) -> list[Line]:
-        """Lines of one kind that belong to a data set and a method with these very settings, oldest first."""
+        """Return the results of a kind, data set, method and digest of settings, oldest first."""
         wanted = {"kind": kind, "data": data, "method": method, "digest": digest}
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 
 
 def _whole_lines(path: Path) -> Iterator[Line]:
-    """Parsed lines; what follows the last newline is cut off the file, and lines that are not JSON are passed over."""
+    """Yield the lines that are JSON objects; truncate the file after its last newline."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if len(whole) < len(content):

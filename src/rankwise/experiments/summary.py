@@ -1,4 +1,4 @@
-"""What came of an experiment, in numbers: means and deviations over the splits, beside what the paper printed."""
+"""Results of an experiment: means and standard deviations over the splits, beside the numbers of the paper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,42 +11,42 @@ from .runner import usable
 from .scores import SCORES
 from .store import Line, Store
 
-EARLY = ("max_iter", "diverged", "no-descent")  # ends that are not what the paper's stopping rules ask for
+EARLY = ("max_iter", "diverged", "no-descent")  # reasons to stop other than the paper's stopping rules
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over some splits, and the sample deviation if there are two or more."""
+    """Mean over splits, and the sample standard deviation if there are two or more."""
 
     mean: float
     deviation: float | None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Estimate":
-        """Mean and deviation of some numbers."""
+        """Compute mean and standard deviation."""
         return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method on one data set.
+    """Results of a method on a data set.
 
     Attributes
     ----------
     data, method, label : str
-        Names of both, and the method's name to show.
+        Names of the data set and the method, and the name of the method to show.
     splits : int
-        How many the means are over.
+        Number of splits in the means.
     scores : mapping of str to Estimate
-        Empty where there is a dash.
+        Empty if the table has a dash.
     rank, cpu_seconds, wall_seconds : Estimate or None
     search_seconds : float or None
-        Wall seconds of a search for a setting, not part of the others.
+        Wall time of the search for a setting, not included in the other times.
     printed : Printed or None
     best : bool
-        Whether it is the best, or not significantly worse.
+        Whether no method is significantly better.
     notes : tuple of str
-        Sentences for below the table.
+        Sentences to print below the table.
     """
 
     data: str
@@ -65,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """Rows by data set, in the experiment's order; data sets without any result; what ran it."""
+    """Rows by data set in the order of the experiment, data sets without results, and descriptions of the machines."""
 
     experiment: Experiment
     rows: Mapping[str, Sequence[Row]]
@@ -74,54 +74,54 @@ class Summary:
 
 
 def summarise(experiment: Experiment, store: Store) -> Summary:
-    """Numbers of the table, from what the store holds for the experiment's settings."""
+    """Compute the numbers of the table from the stored results for the settings of the experiment."""
     lines = {data: _lines(experiment, data, store) for data in experiment.data}
-    there = {data: found for data, found in lines.items() if any(found.values())}
-    rows = {data.name: _rows(experiment, data, found, store) for data, found in there.items()}
-    every = [line for found in there.values() for one in found.values() for line in one]
+    available = {data: by_method for data, by_method in lines.items() if any(by_method.values())}
+    rows = {data.name: _rows(experiment, data, by_method, store) for data, by_method in available.items()}
+    every = [line for by_method in available.values() for lines in by_method.values() for line in lines]
     machines = list(dict.fromkeys(line["machine"] for line in every))
-    return Summary(experiment, rows, [data for data in experiment.data if data not in there], machines)
+    return Summary(experiment, rows, [data for data in experiment.data if data not in available], machines)
 
 
 def _lines(experiment: Experiment, data: Data, store: Store) -> dict[Method, list[Line]]:
-    """Usable fits by method; a last failure that was not made good since stands alone."""
-    found = {}
+    """Return the usable fits by method; only the last fit if it failed and fits are missing."""
+    by_method = {}
     for method in experiment.methods:
         fits = usable(store, experiment, data, method)
         latest = store.find("fit", data.name, method.name, experiment.digest(data, method))[-1:]
         failed = bool(latest) and latest[0]["status"] == "failed" and len(fits) < experiment.used
-        found[method] = latest if failed else fits
-    return found
+        by_method[method] = latest if failed else fits
+    return by_method
 
 
 def _rows(experiment: Experiment, data: Data, lines: Mapping[Method, list[Line]], store: Store) -> list[Row]:
-    done = {method: found for method, found in lines.items() if found and found[-1]["status"] == "done"}
+    done = {method: fits for method, fits in lines.items() if fits and fits[-1]["status"] == "done"}
     best = _best(experiment, done)
-    return [_row(experiment, data, method, found, method.name in best, store) for method, found in lines.items()]
+    return [_row(experiment, data, method, fits, method.name in best, store) for method, fits in lines.items()]
 
 
 def _best(experiment: Experiment, done: Mapping[Method, list[Line]]) -> set[str]:
-    """Methods to set in bold face, judged on the splits that all of them have."""
+    """Return the names of the methods in bold face, compared on the splits that all of them have."""
     main = experiment.scores[0]
-    by_split = {method.name: {line["split"]: line["scores"][main] for line in found} for method, found in done.items()}
-    shared = sorted(set.intersection(*(set(found) for found in by_split.values()))) if by_split else []
-    scores = {method: [found[split] for split in shared] for method, found in by_split.items()}
+    by_split = {method.name: {line["split"]: line["scores"][main] for line in fits} for method, fits in done.items()}
+    shared = sorted(set.intersection(*(set(scores) for scores in by_split.values()))) if by_split else []
+    scores = {method: [values[split] for split in shared] for method, values in by_split.items()}
     return selection.best_methods(scores, larger_is_better=SCORES[main].higher)
 
 
 def _row(experiment: Experiment, data: Data, method: Method, lines: list[Line], best: bool, store: Store) -> Row:
     searches = store.find("search", data.name, method.name, experiment.digest(data, method))
-    whole = bool(lines) and lines[-1]["status"] == "done"
-    notes = [method.note, _why(data, method, lines)]
+    done = bool(lines) and lines[-1]["status"] == "done"
+    notes = [method.note, _explain(data, method, lines)]
     return Row(
         data=data.name,
         method=method.name,
         label=method.label,
-        splits=len(lines) if whole else 0,
-        scores={name: Estimate.of([line["scores"][name] for line in lines]) for name in experiment.scores if whole},
-        rank=_estimate(lines, "rank") if whole else None,
-        cpu_seconds=_estimate(lines, "cpu_seconds") if whole else None,
-        wall_seconds=_estimate(lines, "wall_seconds") if whole else None,
+        splits=len(lines) if done else 0,
+        scores={name: Estimate.of([line["scores"][name] for line in lines]) for name in experiment.scores if done},
+        rank=_estimate(lines, "rank") if done else None,
+        cpu_seconds=_estimate(lines, "cpu_seconds") if done else None,
+        wall_seconds=_estimate(lines, "wall_seconds") if done else None,
         search_seconds=searches[-1]["wall_seconds"] if searches else None,
         printed=method.paper.get(data.name),
         best=best,
@@ -133,16 +133,16 @@ def _estimate(lines: list[Line], name: str) -> Estimate:
     return Estimate.of([line[name] for line in lines])
 
 
-def _why(data: Data, method: Method, lines: list[Line]) -> str:
-    """Sentence on a dash, or on a fit that was cut off before its own rule was met; empty if all is well."""
+def _explain(data: Data, method: Method, lines: list[Line]) -> str:
+    """Return a sentence on a dash, or on fits that stopped before their stopping rule was met; empty otherwise."""
     if not lines:
         return f"{method.label} has not been run on {data.label} yet."
     if lines[-1]["status"] == "time":
         return f"{method.label} did not end within {lines[-1]['time_limit']:g} s on {data.label}."
     if lines[-1]["status"] == "failed":
         return f"{method.label} on {data.label}: {lines[-1]['message']}"
-    cut = [line for line in lines if line["end"] in EARLY]
-    if not cut:
+    early = [line for line in lines if line["end"] in EARLY]
+    if not early:
         return ""
-    where = f"{method.label} on {data.label}, {len(cut)} of {len(lines)} splits"
-    return f"{where}: its stopping rule was not met. {cut[0]['message']}"
+    where = f"{method.label} on {data.label}, {len(early)} of {len(lines)} splits"
+    return f"{where}: its stopping rule was not met. {early[0]['message']}"

@@ -1,124 +1,123 @@
-"""One decorator for all kernels, and the private folder their compiled code is kept in."""
+"""Decorators that compile kernels on first call, and the private folder that caches their machine code.
 
-import gc
+Decorating a function compiles nothing, makes no folder and leaves Numba's configuration alone: the cache of a kernel
+is opened when the kernel is first compiled.
+"""
+
 import hashlib
 import os
 import stat
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numba
+import platformdirs
+from numba.core.caching import FunctionCache, NullCache
 
-@contextmanager
-def no_garbage() -> Iterator[None]:
-    """Do not look for garbage: loading Numba makes eighty thousand objects that all stay, and looking takes a third."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
-
-
-with no_garbage():
-    import numba
-
-# Sums may be reassociated and fused, so loops vectorise; NaN and infinity keep their meaning.
+# Sums may be reassociated and fused, so that loops vectorize; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-# A wrapper for C is never called, and takes a fifth of the time that compiling takes.
+# The C wrapper of a kernel is never called, and takes a fifth of the compile time.
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfunc_wrapper": True}
-INNER = OPTIONS | {"no_cpython_wrapper": True}  # for what only kernels call: unpacking its tuples takes long to compile
-INLINED = OPTIONS | {"forceinline": True}  # a call left in a loop stops the vectoriser, and counts its arrays' users
-
-
-def user_cache_folder() -> Path:
-    """Where this user's caches live, by the custom of the operating system."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+# For functions that only kernels call: unpacking tuples in a Python wrapper takes long to compile.
+INNER = OPTIONS | {"no_cpython_wrapper": True}
+# A call left in a loop prevents vectorization, and updates the reference counts of its array arguments.
+INLINED = OPTIONS | {"forceinline": True}
 
 
 def private_folder(path: Path) -> Path | None:
-    """Make `path` readable by its owner alone; None if it cannot be made so.
+    """Create `path`, accessible to its owner only; None if that is not possible or others have access.
 
-    Numba's cache files are pickles: who can write them can run code here.
+    Numba's cache files are pickles: whoever can write them can run code in this process.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
-        if os.name == "posix" and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077):
+        status = path.stat()
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077):
             return None
         probe = path / f".probe-{os.getpid()}"
         probe.touch()
         probe.unlink()
-    except (OSError, RuntimeError):  # RuntimeError: no home folder
+    except OSError:
         return None
     return path
 
 
 def sources_digest() -> str:
-    """Digest of all sources that kernels inline, also those of the losses; Numba stamps only a kernel's own file."""
+    """Digest of the source files that kernels inline, those of the losses included, which names their cache folder.
+
+    A kernel inlines functions of other files; Numba's own time stamp covers only the file that defines the kernel.
+    """
     folder = Path(__file__).parent
     sources = sorted([*folder.glob("*.py"), *(folder.parent / "losses").glob("*.py")])
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
-def _choose_cache() -> str | None:
+@cache
+def cache_folder() -> Path | None:
+    """Folder of the compiled kernels, created on the first call; None if no private folder can be had.
+
+    Below ``NUMBA_CACHE_DIR`` if that is set, else below the user's cache folder.
+    """
+    chosen = numba.config.CACHE_DIR
     try:
-        # The user may have chosen a folder for all of Numba.
-        home = Path(numba.config.CACHE_DIR or user_cache_folder()) / "rankwise" / "numba"
-        folder = private_folder(home) and private_folder(home / sources_digest())
-    except (OSError, RuntimeError):
+        parent = Path(chosen) / "rankwise" if chosen else platformdirs.user_cache_path("rankwise", appauthor=False)
+    except RuntimeError:  # the user has no home folder
         return None
-    return str(folder) if folder else None
+    if not chosen and not parent.is_absolute():  # older releases of platformdirs leave "~" as it is
+        return None
+    return private_folder(parent / "numba") and private_folder(parent / "numba" / sources_digest())
 
 
-CACHE = _choose_cache()
+class LazyCache(NullCache):
+    """Stand-in for the cache of `kernel` that opens the cache in `cache_folder` when the kernel is first compiled."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Open the cache, and return the machine code that it holds for the signature, or None.
+
+        Numba calls this under its global compiler lock, so the change of ``CACHE_DIR`` is not seen by other threads.
+        """
+        folder, before = cache_folder(), numba.config.CACHE_DIR
+        if folder is None:
+            return None
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            self.kernel._cache = FunctionCache(self.kernel.py_func)
+        finally:
+            numba.config.CACHE_DIR = before
+        return self.kernel._cache.load_overload(sig, target_context)
 
 
 def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = CACHE or ""
-    try:
-        return numba.njit(cache=CACHE is not None, **options)(function)
-    finally:
-        numba.config.CACHE_DIR = before
+    kernel = numba.njit(**options)(function)
+    kernel._cache = LazyCache(kernel)
+    return kernel
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile `function` on first use; keep the machine code in the private cache."""
+    """Compile `function` on first call, or load its machine code from the cache."""
     return _cached(function, OPTIONS)
 
 
-@jit
-def nothing() -> None:
-    """The first kernel to be used: with it Numba loads the other half of itself."""
-
-
-with no_garbage():
-    nothing()
-
-
 def inner(function: Callable[..., Any]) -> Any:
-    """The same for a function of tuples that only kernels call; called from Python, as by a `py_func`, it crashes."""
+    """Compile a function that takes tuples and is called by kernels only; a call from Python crashes."""
     return _cached(function, INNER)
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Compile a piece of kernels, which lives in them alone: as if it were written there.
+    """Inline `function` into the kernels that call it; it has no machine code of its own.
 
-    A call would count the users of each of its arrays up and down, which takes longer than many a piece. And pieces
-    that take a loss must not reach the cache: Numba tells types apart by name, and two programs may both have a first
-    loss of their own.
+    Inlined because a call between Numba functions updates the reference count of every array argument, which costs
+    more than most of these helpers do. Not cached because Numba distinguishes types by name, and the first custom loss
+    of one program has the same type name as that of another.
     """
     return numba.njit(cache=False, **INNER | INLINED)(function)
 
 
 def uncached(kernel: Any) -> Any:
-    """Twin of `kernel` whose machine code lives in this process only, for losses that users write."""
+    """Return a copy of `kernel` whose machine code stays in this process; used for custom losses."""
     return numba.njit(cache=False, **OPTIONS)(kernel.py_func)

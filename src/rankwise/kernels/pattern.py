@@ -7,8 +7,8 @@ from .jit import jit, part
 from .lanes import LANES, accumulate, add, add_times, fetch, load, pick, scatter, store, times, total, widen, zeros
 
 STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
-AHEAD = uint64(12)  # pairs: what memory takes to answer, over what a pair takes
-LINE, FURTHER = uint64(16), uint64(1024)  # entries: a line of the cache, and how far ahead products ask for them
+AHEAD = uint64(12)  # pairs by which prefetches run ahead: memory latency over the time of a pair
+LINE, FURTHER = uint64(16), uint64(1024)  # entries in a cache line, and by which prefetches of products run ahead
 
 
 @jit
@@ -38,7 +38,7 @@ def low_rank_at(indptr, indices, theta, U, V, out):
 def low_rank_pairs(rows, cols, theta, U, V, out):
     """Write ``sum_c theta[c] * U[rows[k], c] * V[cols[k], c]`` into ``out[k]``.
 
-    Pairs may come in any order, which no cache foresees: the factors of a later pair are asked for ahead of it.
+    Pairs may be in any order, so the hardware cannot predict the rows they need; they are prefetched.
     """
     for k in range(uint64(rows.size)):
         later = min(k + AHEAD, uint64(rows.size - 1))
@@ -54,7 +54,10 @@ def low_rank_pairs(rows, cols, theta, U, V, out):
 
 @jit
 def variance_pairs(rows, cols, row_means, row_variances, col_means, col_variances, out):
-    """Variance of ``u @ v + a + b`` at pairs: independent factors, and the offsets a and b in the last places."""
+    """Write the variance of ``u @ v + a + b`` at pairs into `out`, for independent factors u and v and offsets a and b.
+
+    The last columns of the means and variances belong to the offsets.
+    """
     last = row_means.shape[1] - 1
     for k in range(rows.size):
         m, s = row_means[rows[k]], row_variances[rows[k]]
@@ -76,11 +79,11 @@ def offsets_at(indptr, indices, constant, rows, cols, out):
 
 @jit
 def gather(indptr, indices, block, rows):
-    """Write the sum of the rows ``block[j]`` over every row's columns j into `rows`, a multiple of eight wide."""
+    """Write the sum of ``block[j]`` over the columns j of each row into `rows`; widths are multiples of eight."""
     sums, width = np.empty(block.shape[1]), uint64(block.shape[1])
     for i in range(uint64(indptr.size - 1)):
         first, last, c = indptr[i], indptr[i + uint64(1)], uint64(0)
-        while c + WIDE <= width:  # four at a time, as a row of the block lies in one or two lines of the cache
+        while c + WIDE <= width:  # four registers at a time: a row of the block lies in one or two cache lines
             s0, s1, s2, s3 = zeros(sums), zeros(sums), zeros(sums), zeros(sums)
             for k in range(first, last):
                 row = block[indices[k]]
@@ -99,13 +102,13 @@ def gather(indptr, indices, block, rows):
                 total = add_times(total, 1.0, widen(load(block[indices[k]], c)))
             store(sums, c, total)
             c += STRIDE
-        for c in range(width):  # a whole row at once would compile the words of an error, for 3 s
+        for c in range(width):  # assigning a whole row would compile its error message, for 3 s
             rows[i, c] = sums[c]
 
 
 @part
 def coming(indices, values, lo, hi):
-    """Ask for the entries that come some rows after these, so that memory works while columns keep a product busy."""
+    """Prefetch the entries that follow some rows after ``lo, ..., hi - 1``, while a product waits for its columns."""
     for k in range(lo + FURTHER, hi + FURTHER, LINE):
         fetch(indices, k)
         fetch(values, k)
@@ -113,20 +116,20 @@ def coming(indices, values, lo, hi):
 
 @part
 def dot(indices, values, v, lo, hi):
-    """One row of G times v. Eight loads: the one instruction that gathers eight takes longer on some machines."""
+    """Return one row of G times v. Loads are scalar: the gather instruction is slower on some machines."""
     sums = widen(zeros(v))
     while lo + STRIDE <= hi:
         sums = add(sums, widen(load(values, lo)), widen(pick(v, indices, lo)))
         lo += STRIDE
-    found = total(sums)
+    inner = total(sums)
     for k in range(lo, hi):
-        found += float64(values[k]) * v[indices[k]]
-    return found
+        inner += float64(values[k]) * v[indices[k]]
+    return inner
 
 
 @part
 def spread(indices, values, x, lo, hi, cols):
-    """Add x times one row of G to `cols`: eight products at once, as what adds them up is slow enough."""
+    """Add x times one row of G to `cols`: products eight at a time, additions one by one."""
     while lo + STRIDE <= hi:
         scatter(cols, indices, lo, times(x, widen(load(values, lo))))
         lo += STRIDE
@@ -145,7 +148,7 @@ def product(indptr, indices, values, v, rows):
 
 @jit
 def transposed(indptr, indices, values, u, cols):
-    """Add ``G.T u`` to `cols`."""
+    """Add ``G.T u`` to `cols`, for the sparse G with `values` on the pattern."""
     for i in range(uint64(indptr.size - 1)):
         lo, hi = indptr[i], indptr[i + uint64(1)]
         coming(indices, values, lo, hi)
@@ -172,7 +175,7 @@ def product_block(indptr, indices, values, V, rows):
 
 @jit
 def block_row(indices, values, V, lo, hi, out):
-    """One row of ``G V``."""
+    """Write one row of ``G V`` into `out`."""
     for c in range(uint64(0), uint64(out.size), STRIDE):
         sums = zeros(out)
         for k in range(lo, hi):
@@ -189,7 +192,7 @@ def transposed_block(indptr, indices, values, U, cols):
 
 @jit
 def scatter_row(indices, values, left, lo, hi, cols):
-    """Add one row's part of ``G.T U``."""
+    """Add the contribution of one row to ``G.T U`` to `cols`."""
     for c in range(uint64(0), uint64(left.size), STRIDE):
         row = widen(load(left, c))
         for k in range(lo, hi):
@@ -231,7 +234,7 @@ def blend(predicted, shrink, weight, direction):
 
 @jit
 def count_keys(keys, starts):
-    """Write into ``starts[1:]`` the running count of keys 0, 1, ...; ``starts[0]`` stays 0."""
+    """Write the cumulative counts of the keys 0, 1, ... into ``starts[1:]``; ``starts[0]`` stays 0."""
     for k in range(keys.size):
         starts[keys[k] + uint64(1)] += uint64(1)
     for key in range(uint64(1), uint64(starts.size)):
@@ -240,7 +243,7 @@ def count_keys(keys, starts):
 
 @jit
 def place_by_key(keys, order, free, out):
-    """Stable counting sort: write `order` into `out`, sorted by ``keys[order]``; `free` holds each key's next place."""
+    """Write `order`, stably sorted by ``keys[order]``, into `out`; `free` holds the next free position of each key."""
     for k in range(order.size):
         item = order[k]
         key = keys[item]
@@ -250,7 +253,7 @@ def place_by_key(keys, order, free, out):
 
 @jit
 def first_repeat(indptr, indices):
-    """Entry number of the first one that has its predecessor's row and column, or -1; rows must be sorted."""
+    """Return the number of the first entry with the row and column of its predecessor, or -1; rows must be sorted."""
     for i in range(uint64(indptr.size - 1)):
         for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
             if indices[k] == indices[k - uint64(1)]:
@@ -260,7 +263,7 @@ def first_repeat(indptr, indices):
 
 @jit
 def rows_sorted(indptr, indices):
-    """Whether every row's column indices never fall."""
+    """Return whether the column indices of every row are in increasing order, repetitions included."""
     for i in range(uint64(indptr.size - 1)):
         for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
             if indices[k] < indices[k - uint64(1)]:

@@ -1,4 +1,4 @@
-"""The best few columns of many rows, without ever holding all scores."""
+"""The k columns with the highest scores in each row, without storing all scores."""
 
 import numpy as np
 from numba import float64, uint64
@@ -6,21 +6,20 @@ from numba import float64, uint64
 from .jit import jit
 
 WIDTH = 128  # columns scored at a time: their factors and scores stay in the cache
-GROUP = 32  # scores looked at together
+GROUP = 32  # scores compared with the threshold at once
 
 
 @jit
 def best_columns(left, right, base, shift, indptr, indices, places, scores, columns, counts):
-    """Best columns j of every row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first, ties to the lower j.
+    """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first.
 
-    Columns of `right` beyond those of `left` are not used.
-
-    The columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in rising order, are left out; a place of -1 is none.
-    Writes into `scores` and `columns`, as wide as the number wanted, and into `counts` how many were found.
+    `scores` and `columns`, of shape (n_rows, k), receive the scores and the column numbers, and `counts` how many of
+    them are filled. Ties are ordered by column. Columns of `right` beyond those of `left` are not used. The columns
+    ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are excluded; a place of -1 excludes nothing.
     """
     n_rows, rank = left.shape
-    block, found = np.zeros((rank, WIDTH)), np.zeros(WIDTH)
-    following = indptr[:-1].copy()
+    block, tile = np.zeros((rank, WIDTH)), np.zeros(WIDTH)
+    following = indptr[:-1].copy()  # the next entry of each row to exclude
     counts[:] = 0
     for start in range(0, right.shape[0], WIDTH):
         width = min(WIDTH, right.shape[0] - start)
@@ -29,83 +28,83 @@ def best_columns(left, right, base, shift, indptr, indices, places, scores, colu
                 block[c, j] = right[start + j, c]
         for i in range(n_rows):
             for j in range(width):
-                found[j] = base[i] + shift[start + j]
-            add_products(left[i], block, found)
-            following[i] = leave_out(indices, following[i], indptr[i + 1], places, start, width, found)
-            counts[i] = keep_best(found, width, start, scores[i], columns[i], counts[i])
+                tile[j] = base[i] + shift[start + j]
+            add_products(left[i], block, tile)
+            following[i] = exclude(indices, following[i], indptr[i + 1], places, start, width, tile)
+            counts[i] = keep_best(tile, width, start, scores[i], columns[i], counts[i])
     for i in range(n_rows):
         sort_heap(scores[i], columns[i], counts[i])
 
 
 @jit
-def add_products(left, block, found):
-    """``found += left @ block``, four terms in one pass over `found`; the same additions for every column."""
+def add_products(left, block, tile):
+    """Add ``left @ block`` to `tile`, four terms per pass; the order of the additions is the same for every column."""
     whole = left.size // 4 * 4
     for c in range(0, whole, 4):
         x0, x1, x2, x3 = float64(left[c]), float64(left[c + 1]), float64(left[c + 2]), float64(left[c + 3])
         y0, y1, y2, y3 = block[c], block[c + 1], block[c + 2], block[c + 3]
         for j in range(WIDTH):
-            found[j] += x0 * y0[j] + x1 * y1[j] + x2 * y2[j] + x3 * y3[j]
+            tile[j] += x0 * y0[j] + x1 * y1[j] + x2 * y2[j] + x3 * y3[j]
     for c in range(whole, left.size):
         weight, line = float64(left[c]), block[c]
         for j in range(WIDTH):
-            found[j] += weight * line[j]
+            tile[j] += weight * line[j]
 
 
 @jit
-def leave_out(indices, k, last, places, start, width, found):
-    """Minus infinity for the columns to leave out among ``start, ..., start + width - 1``; where to go on."""
+def exclude(indices, k, last, places, start, width, tile):
+    """Set excluded columns among ``start, ..., start + width - 1`` to minus infinity; return the next entry."""
     while k < last and places[indices[k]] < start + width:
         place = places[indices[k]] - start
         if place >= 0:
-            found[place] = -np.inf
+            tile[place] = -np.inf
         k += uint64(1)
     return k
 
 
 @jit
-def keep_best(found, width, start, scores, columns, count):
-    """Put scores better than the worst kept into a heap whose root is the worst; its new size."""
+def keep_best(tile, width, start, scores, columns, count):
+    """Insert scores above the lowest one into a heap whose root is the lowest; return the size of the heap."""
     for first in range(0, width, GROUP):
-        if count == scores.size and not any_above(found[first : first + GROUP], scores[0]):
+        if count == scores.size and not any_above(tile[first : first + GROUP], scores[0]):
             continue
         for j in range(first, min(first + GROUP, width)):
             if count == scores.size:
-                if found[j] > scores[0]:  # a tie goes to the lower column, which is there
-                    scores[0], columns[0] = found[j], start + j
+                if tile[j] > scores[0]:  # of equal scores, the lower column is in the heap already
+                    scores[0], columns[0] = tile[j], start + j
                     sink(scores, columns, count)
-            elif found[j] > -np.inf:
-                scores[count], columns[count] = found[j], start + j
+            elif tile[j] > -np.inf:
+                scores[count], columns[count] = tile[j], start + j
                 count += 1
                 rise(scores, columns, count - 1)
     return count
 
 
 @jit
-def any_above(found, worst):
-    """Whether any score is above `worst`; no early exit, so that it vectorises."""
+def any_above(group, lowest):
+    """Return whether any of `GROUP` scores is above `lowest`; without an early exit, so that the loop vectorizes."""
     above = 0
     for j in range(GROUP):
-        above |= found[j] > worst
+        above |= group[j] > lowest
     return above > 0
 
 
 @jit
 def worse(scores, columns, a, b):
-    """Whether place a of a heap holds less than place b: a lower score, or the same and a higher column."""
+    """Return whether element a of the heap ranks below b: a lower score, or an equal one and a higher column."""
     return scores[a] < scores[b] or (scores[a] == scores[b] and columns[a] > columns[b])
 
 
 @jit
 def swap(scores, columns, a, b):
-    """Exchange two places of a heap."""
+    """Exchange two elements of the heap."""
     scores[a], scores[b] = scores[b], scores[a]
     columns[a], columns[b] = columns[b], columns[a]
 
 
 @jit
 def rise(scores, columns, at):
-    """Restore the heap after its last place changed."""
+    """Restore the heap after a change of its last element."""
     while at > 0 and worse(scores, columns, at, (at - 1) // 2):
         swap(scores, columns, at, (at - 1) // 2)
         at = (at - 1) // 2
@@ -113,7 +112,7 @@ def rise(scores, columns, at):
 
 @jit
 def sink(scores, columns, size):
-    """Restore the heap after its root changed."""
+    """Restore the heap after a change of its root."""
     at = 0
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -127,7 +126,7 @@ def sink(scores, columns, size):
 
 @jit
 def sort_heap(scores, columns, count):
-    """Best first."""
+    """Sort the elements of the heap by falling score."""
     for size in range(count - 1, 0, -1):
         swap(scores, columns, 0, size)
         sink(scores, columns, size)

@@ -10,11 +10,10 @@ from .experiment_results import (
     remarks,
     title_of,
 )
-from .figures import Panel, TimePanel, rank_path, time_curves
+from .figures import TimePanel, time_curves
 from .page import write_report
 
 __all__ = [
-    "Panel",
     "TimePanel",
     "cells",
     "columns",
@@ -22,7 +21,6 @@ __all__ = [
     "draw_figures",
     "footnotes",
     "markdown",
-    "rank_path",
     "remarks",
     "time_curves",
     "title_of",

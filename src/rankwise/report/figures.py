@@ -17,29 +17,6 @@ DPI, PANEL_INCHES = 150, (5.2, 4.4)
 
 
 @dataclass(frozen=True)
-class Panel:
-    """Held-out scores against the rank.
-
-    Attributes
-    ----------
-    title : str
-    score : str
-        Axis label of the score, with its unit.
-    curves : mapping of str to sequence of float
-        Scores at ranks 1, 2, ... by method.
-    truth : float
-        Score of the planted truth, the best attainable.
-    planted_rank : int
-    """
-
-    title: str
-    score: str
-    curves: Mapping[str, Sequence[float]]
-    truth: float
-    planted_rank: int
-
-
-@dataclass(frozen=True)
 class TimePanel:
     """Scores against time.
 
@@ -56,19 +33,6 @@ class TimePanel:
     time: str
     score: str
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
-
-
-def rank_path(panels: Sequence[Panel], path: str | os.PathLike[str]) -> None:
-    """Draw held-out scores against the rank, one panel beside the other, as a PNG of 150 dots per inch.
-
-    The planted truth is a dashed line and the planted rank a dotted one. The file appears complete or not at all.
-    """
-    if not panels:
-        raise SettingError("There is nothing to draw; give at least one panel.")
-    figure, grid = _figure(1, len(panels))
-    for axes, panel in zip(grid[0], panels, strict=True):
-        _draw(axes, panel)
-    _write(figure, Path(path))
 
 
 def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:
@@ -150,17 +114,6 @@ def _cut_off(axes: Any, panel: TimePanel) -> None:
     for method, (seconds, end) in far.items():
         words = {"xytext": (0, -14), "textcoords": "offset points", "ha": "right", "fontsize": "small"}
         axes.annotate(f"{method}: {end:.3g} \N{UPWARDS ARROW}", (seconds, max(near) + 2 * room), **words)
-
-
-def _draw(axes: Any, panel: Panel) -> None:
-    for k, (method, scores) in enumerate(panel.curves.items()):
-        thick = 1.6 + 1.6 * (len(panel.curves) - 1 - k)  # thinner lines lie on thicker ones: equal scores show both
-        axes.plot(range(1, len(scores) + 1), scores, label=method, markersize=3.5 + 2 * thick, **line_style(k, thick))
-    axes.axhline(panel.truth, color="black", linestyle="--", linewidth=1.2, label="planted truth: the best attainable")
-    axes.axvline(panel.planted_rank, color="grey", linestyle=":", linewidth=1.2, label="planted rank", zorder=0)
-    tidy(axes, panel.title, "rank", panel.score, grid="y")
-    whole_ranks(axes)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize="small")
 
 
 def _write(figure: Any, path: Path) -> None:

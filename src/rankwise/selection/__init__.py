@@ -1,4 +1,4 @@
-"""Splits and folds of the observed entries, scores of predictions, and which methods score best."""
+"""Splits of observed entries, scores of predictions, and choices of rank and ridge on held-out entries."""
 
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 from .paths import Choice, choose_rank, choose_ridge

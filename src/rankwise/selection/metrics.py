@@ -1,14 +1,15 @@
-"""Scores of predictions against targets. Each takes predictions as they are, unless it is told to clip them.
+"""Scores of predictions, computed by scikit-learn after checks of the input.
 
-Weights count as repetition: an entry of weight 2 is there twice.
-Predictions that were decoded (`predict_entries(..., decode=)`) are scored as decoded: say so beside the score, in the
-words of `rankwise.model.DECODINGS`.
+They differ from scikit-learn's functions in what they accept: signs of -1 and +1 with predictions on the link scale,
+where a prediction of exactly zero has no sign; and a range to clip predictions to. A weight of 2 counts an entry twice.
+Predictions from ``predict_entries(..., decode=)`` are scored as they are; name the decoding beside the score.
 """
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import metrics
 
 from .._errors import DataError, SettingError
 from ..observations.build import as_values, check_weights
@@ -18,17 +19,16 @@ Range = tuple[float, float]
 
 
 def sign_accuracy(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    """Share of entries whose sign is predicted, from 0 to 1 (higher is better); the paper's accuracy in Table 2.
+    """Fraction of entries whose sign is predicted, from 0 to 1 (higher is better); the paper's accuracy in Table 2.
 
-    The threshold is zero. A prediction of exactly zero, such as that of a row never seen in training, names no sign
-    and counts as wrong. Nothing is clipped or rounded.
+    A prediction of exactly zero, such as that of a row without training entries, has no sign and counts as wrong.
 
     Parameters
     ----------
     targets : array-like of shape (n,)
         -1 or +1.
     predicted : array-like of shape (n,)
-        On the link scale, where zero is the border.
+        On the link scale, on which zero is the threshold.
     weights : array-like of shape (n,), optional
 
     Examples
@@ -38,20 +38,22 @@ def sign_accuracy(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLik
     0.5
     """
     signs, x = _signs_and_predictions(targets, predicted)
-    return float(np.average(signs * x > 0, weights=_weights(weights, x.size)))
+    # Four times as fast as `sklearn.metrics.accuracy_score`, which sorts the labels; solvers call this at every step.
+    return float(np.average(signs * x > 0, weights=_check_weights(weights, x.size)))
 
 
 def auc(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    """Chance that a random +1 is predicted above a random -1, from 0 to 1; ties count half. O(n log n).
+    """Area under the ROC curve, from 0 to 1 (higher is better). O(n log n).
 
-    The area under the ROC curve. Only the order of the predictions matters, so any scale will do; nothing is clipped
-    or rounded.
+    This is the probability that a random +1 has a higher prediction than a random -1, with ties counted half. Only the
+    order of the predictions matters.
 
     Parameters
     ----------
     targets : array-like of shape (n,)
         -1 or +1, each at least once.
     predicted : array-like of shape (n,)
+        On any scale.
     weights : array-like of shape (n,), optional
 
     Examples
@@ -62,31 +64,26 @@ def auc(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None =
     """
     signs, x = _signs_and_predictions(targets, predicted)
     n_plus = int(np.count_nonzero(signs > 0))
-    n_minus = signs.size - n_plus
-    if n_plus == 0 or n_minus == 0:
-        raise DataError(f"The AUC compares +1 with -1, but there are {n_plus} and {n_minus} of them; give both.")
-    _, group = np.unique(x, return_inverse=True)
-    given = _weights(weights, x.size)
-    share = np.ones(x.size) if given is None else given
-    plus, minus = (np.bincount(group, share * (signs == sign)) for sign in (1, -1))
-    pairs = float(plus.sum() * minus.sum())
-    if pairs == 0:
+    if n_plus in (0, signs.size):
+        raise DataError(f"The AUC compares +1 with -1, but there are {n_plus} and {signs.size - n_plus}; give both.")
+    checked = _check_weights(weights, x.size)
+    if checked is not None and not all(checked[signs == sign].any() for sign in (1, -1)):
         raise DataError("The AUC compares +1 with -1, and all of one sign have weight zero; give both some weight.")
-    return float(plus @ (np.cumsum(minus) - minus / 2) / pairs)
+    return float(metrics.roc_auc_score(signs, x, sample_weight=checked))
 
 
 def macro_f1(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None = None) -> float:
-    """Mean of the F1 scores of +1 and of -1, from 0 to 1 (higher is better); both signs weigh the same.
+    """Mean of the F1 scores of +1 and of -1, from 0 to 1 (higher is better).
 
-    The threshold is zero; a prediction of exactly zero misses its sign and is claimed for neither. A sign that is
-    neither among the targets nor predicted has an F1 of 0. Nothing is clipped or rounded.
+    A prediction of exactly zero is a prediction of neither sign. The F1 score of a sign that is neither among the
+    targets nor predicted is 0.
 
     Parameters
     ----------
     targets : array-like of shape (n,)
         -1 or +1.
     predicted : array-like of shape (n,)
-        On the link scale, where zero is the border.
+        On the link scale, on which zero is the threshold.
     weights : array-like of shape (n,), optional
 
     Examples
@@ -96,8 +93,8 @@ def macro_f1(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | N
     0.7333
     """
     signs, x = _signs_and_predictions(targets, predicted)
-    given = _weights(weights, x.size)
-    return 0.5 * (_f1(signs > 0, x > 0, given) + _f1(signs < 0, x < 0, given))
+    options: dict[str, Any] = {"labels": [-1, 1], "average": "macro", "zero_division": 0}
+    return float(metrics.f1_score(signs, np.sign(x), sample_weight=_check_weights(weights, x.size), **options))
 
 
 def mean_absolute_error(
@@ -105,13 +102,11 @@ def mean_absolute_error(
 ) -> float:
     """Mean of ``abs(predicted - targets)``, in the units of the targets (lower is better); the paper's MABS.
 
-    Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
-
     Parameters
     ----------
     targets, predicted : array-like of shape (n,)
     clip : (lowest, highest), optional
-        The scale of the targets, such as ``(1, 5)`` stars: predictions beyond an end count as that end.
+        Range of the targets, such as ``(1, 5)`` stars, to clip predictions to.
     weights : array-like of shape (n,), optional
 
     Examples
@@ -121,21 +116,19 @@ def mean_absolute_error(
     1.25
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.average(np.abs(_clipped(x, clip) - o), weights=_weights(weights, x.size)))
+    return float(metrics.mean_absolute_error(o, _clip(x, clip), sample_weight=_check_weights(weights, x.size)))
 
 
 def root_mean_squared_error(
     targets: ArrayLike, predicted: ArrayLike, clip: Range | None = None, *, weights: ArrayLike | None = None
 ) -> float:
-    """Root of the mean of ``(predicted - targets)**2``, in the units of the targets (lower is better).
-
-    Nothing is clipped unless `clip` says so, and nothing is rounded to a grid.
+    """Square root of the mean of ``(predicted - targets)**2``, in the units of the targets (lower is better).
 
     Parameters
     ----------
     targets, predicted : array-like of shape (n,)
     clip : (lowest, highest), optional
-        As in `mean_absolute_error`.
+        Range of the targets, such as ``(1, 5)`` stars, to clip predictions to.
     weights : array-like of shape (n,), optional
 
     Examples
@@ -145,10 +138,10 @@ def root_mean_squared_error(
     1.4142135623730951
     """
     o, x = _targets_and_predictions(targets, predicted)
-    return float(np.sqrt(np.average((_clipped(x, clip) - o) ** 2, weights=_weights(weights, x.size))))
+    return float(metrics.root_mean_squared_error(o, _clip(x, clip), sample_weight=_check_weights(weights, x.size)))
 
 
-def _clipped(x: Array, clip: Range | None) -> Array:
+def _clip(x: Array, clip: Range | None) -> Array:
     if clip is None:
         return x
     try:
@@ -160,18 +153,12 @@ def _clipped(x: Array, clip: Range | None) -> Array:
     return x.clip(lowest, highest)
 
 
-def _weights(given: ArrayLike | None, n: int) -> Array | None:
-    if given is None:
+def _check_weights(weights: ArrayLike | None, n: int) -> Array | None:
+    if weights is None:
         return None
-    found = as_values(given, n, "weights").astype(np.float64)
-    check_weights(found)
-    return found
-
-
-def _f1(true: Array, claimed: Array, weights: Array | None) -> float:
-    share = np.ones(true.size) if weights is None else weights
-    both, either = share[true & claimed].sum(), share[true].sum() + share[claimed].sum()
-    return float(2 * both / either) if either else 0.0
+    checked = as_values(weights, n, "weights").astype(np.float64)
+    check_weights(checked)
+    return checked
 
 
 def _signs_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
@@ -186,7 +173,7 @@ def _signs_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Ar
 
 
 def _targets_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
-    """Both as float64 of one shape (n,), finite and not empty."""
+    """Return both as float64 of the same shape (n,), n > 0; raise if a value is not finite."""
     o, x = np.asarray(targets, float), np.asarray(predicted, float)
     if o.ndim != 1 or o.shape != x.shape or not o.size:
         raise DataError(f"A score needs one prediction for each target, got shapes {o.shape} and {x.shape}.")

@@ -1,4 +1,4 @@
-"""The scores that fit a loss, each with its unit, for reports to people."""
+"""Scores that suit a loss, with their units."""
 
 from typing import Any, NamedTuple
 
@@ -11,20 +11,21 @@ from ..losses.links import response
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 
 Array = NDArray[Any]
+FRACTION = "from 0 to 1, higher is better"
 
 
 class Score(NamedTuple):
-    """One number about predictions.
+    """Value of a score, with its names and unit.
 
     Attributes
     ----------
     name : str
-        For programs: "rmse", "mae", "accuracy", "macro_f1", "auc", "mean_loss".
+        Key for programs: "rmse", "mae", "accuracy", "macro_f1", "auc", "mean_loss".
     value : float
     title : str
-        For people.
+        Name to show.
     unit : str
-        What the value counts, and which way is better.
+        Unit or range, and whether higher or lower is better.
 
     Examples
     --------
@@ -40,9 +41,22 @@ class Score(NamedTuple):
 
 
 def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[Score]:
-    """Scores of predictions on the link scale: of signs for sign losses, of distances for the others; the mean loss.
+    """Compute the scores that suit a loss.
 
-    The AUC is left out where only one sign is there. Without a loss, as in models of users' own, distances it is.
+    Accuracy, AUC and macro F1 for losses of signs, RMSE and MAE on the response scale for others; then the mean loss.
+    The AUC is left out if all targets have the same sign.
+
+    Parameters
+    ----------
+    loss : Loss or None
+        None, as for a model with a custom loss, stands for a loss of distances and has no mean loss.
+    targets : ndarray of shape (n,)
+    predicted : ndarray of shape (n,)
+        On the link scale.
+
+    Returns
+    -------
+    list of Score
 
     Examples
     --------
@@ -56,23 +70,23 @@ def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[
     macro F1 1.0
     mean loss 0.16
     """
-    with np.errstate(over="ignore"):  # an infinite score says what there is to say
-        found = _of_signs(targets, predicted) if takes_signs(loss) else _of_distances(loss, targets, predicted)
+    with np.errstate(over="ignore"):  # scores of huge predictions are infinite
+        is_sign = takes_signs(loss)
+        scores = _sign_scores(targets, predicted) if is_sign else _distance_scores(loss, targets, predicted)
         if loss is not None:
             mean = float(np.mean(loss.value(predicted, targets)))
-            found.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))
-    return found
+            scores.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))
+    return scores
 
 
-def _of_signs(targets: Array, predicted: Array) -> list[Score]:
-    unit = "from 0 to 1, higher is better"
-    found = [Score("accuracy", sign_accuracy(targets, predicted), "accuracy", f"share of signs, {unit}")]
+def _sign_scores(targets: Array, predicted: Array) -> list[Score]:
+    scores = [Score("accuracy", sign_accuracy(targets, predicted), "accuracy", f"share of signs, {FRACTION}")]
     if np.unique(targets).size > 1:
-        found.append(Score("auc", auc(targets, predicted), "AUC", f"chance that +1 is above -1, {unit}"))
-    return [*found, Score("macro_f1", macro_f1(targets, predicted), "macro F1", unit)]
+        scores.append(Score("auc", auc(targets, predicted), "AUC", f"chance that +1 is above -1, {FRACTION}"))
+    return [*scores, Score("macro_f1", macro_f1(targets, predicted), "macro F1", FRACTION)]
 
 
-def _of_distances(loss: Loss | None, targets: Array, predicted: Array) -> list[Score]:
+def _distance_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[Score]:
     x = response("identity" if loss is None else loss.link, predicted)
     unit = "in units of the values, lower is better"
     return [

@@ -1,32 +1,32 @@
-"""Which methods a table prints in bold."""
+"""Paired comparison of methods over folds: the methods that a table prints in bold."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr
+from scipy import stats
 
 from .._checks import is_number
 from .._errors import DataError, SettingError
 
-ROUNDING = 1e-12  # differences below this share of the scores come from the order of sums
+ROUNDING = 1e-12  # relative to the scores: smaller differences are rounding errors
 
 
 def best_methods(
     scores: Mapping[str, ArrayLike | None], *, larger_is_better: bool, confidence: float = 0.95
 ) -> set[str]:
-    """The best method and those that are not significantly worse: what the paper's tables highlight.
+    """Return the method with the best mean and those that are not significantly worse, as in the paper's tables.
 
-    The best has the best mean. Another is worse if a paired t-test of its differences to the best, fold by fold, gives
-    a two-sided p below ``1 - confidence``. Differences that do not vary leave nothing to test: equal scores are a tie,
-    and any other method is worse. So with one fold only the best is left, and those that equal it.
+    A method is worse if the two-sided p-value of a paired t-test against the best method is below ``1 - confidence``.
+    If the differences do not vary, there is nothing to test: methods with equal scores tie, and others are worse. With
+    one fold, only the best method and its equals are returned.
 
     Parameters
     ----------
     scores : mapping of str to array-like of shape (n_folds,)
-        All over the same folds, in the same order. A method that is None, empty, or not finite on some fold (it ran out
-        of time) is left out.
+        Scores of each method on the same folds, in the same order. Methods with None, no scores or a score that is not
+        finite (out of time, for example) are left out.
     larger_is_better : bool
         True for accuracies, False for errors.
     confidence : float, default=0.95
@@ -34,7 +34,7 @@ def best_methods(
     Returns
     -------
     set of str
-        Empty if no method finished all folds.
+        Empty if no method has a finite score on every fold.
 
     Examples
     --------
@@ -49,26 +49,25 @@ def best_methods(
     if not finished:
         return set()
     sign = 1.0 if larger_is_better else -1.0
-    best = max(finished.values(), key=lambda found: sign * found.mean())
-    return {name for name, found in finished.items() if _p_value(best - found, best) >= 1 - confidence}
+    best = max(finished.values(), key=lambda values: sign * values.mean())
+    return {name for name, values in finished.items() if _p_value(best, values) >= 1 - confidence}
 
 
 def _finished(scores: Mapping[str, ArrayLike | None]) -> dict[str, NDArray[Any]]:
-    """The methods with a score on every fold."""
-    given = {name: np.asarray(found, float) for name, found in scores.items() if found is not None}
-    finished = {name: found for name, found in given.items() if found.size and np.isfinite(found).all()}
-    shapes = {name: found.shape for name, found in finished.items()}
+    """Return the methods with a finite score on every fold."""
+    arrays = {name: np.asarray(values, float) for name, values in scores.items() if values is not None}
+    finished = {name: values for name, values in arrays.items() if values.size and np.isfinite(values).all()}
+    shapes = {name: values.shape for name, values in finished.items()}
     if any(len(shape) != 1 for shape in shapes.values()) or len(set(shapes.values())) > 1:
         raise DataError(f"A paired test needs one score per fold, as many for each method, got shapes {shapes}.")
     return finished
 
 
-def _p_value(differences: NDArray[Any], best: NDArray[Any]) -> float:
-    """Two-sided p of a t-test that the differences have mean zero."""
-    n, tiny = differences.size, ROUNDING * float(np.abs(best).max())
+def _p_value(best: NDArray[Any], other: NDArray[Any]) -> float:
+    """Return the two-sided p-value of the paired t-test; SciPy's is undefined for differences that do not vary."""
+    differences, tiny = best - other, ROUNDING * float(np.abs(best).max())
     if np.abs(differences).max() <= tiny:
         return 1.0
-    spread = float(differences.std(ddof=1)) if n > 1 else 0.0
-    if spread <= tiny:
+    if differences.size == 1 or differences.std(ddof=1) <= tiny:
         return 0.0
-    return float(2 * stdtr(n - 1, -abs(differences.mean()) * np.sqrt(n) / spread))
+    return float(stats.ttest_rel(best, other).pvalue)

@@ -1,4 +1,4 @@
-"""Which observed entries are learned from, and which are held out."""
+"""Random splits of observed entries into training and held-out entries."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,18 +13,17 @@ from ..solvers.validation import need_in_memory
 
 
 def split_entries(observations: Any, held_out: float = 0.1, random_state: int = 0) -> tuple[Observations, Observations]:
-    """Cut the entries into two parts at random; every entry is in exactly one.
+    """Split the entries at random into training entries and held-out entries.
 
-    Both parts keep the shape and the labels, so a row may be left without any entry to learn from. O(n_observed).
+    Both parts keep the shape and the labels, so a row may have no training entry. O(n_observed).
 
     Parameters
     ----------
     observations : Observations, SciPy sparse matrix, or array with NaN
     held_out : float, default=0.1
-        Share of the entries to hold out, above 0 and below 1; rounded to a whole number of entries, at least one on
-        either side.
+        Fraction of the entries to hold out, above 0 and below 1; both parts have at least one entry.
     random_state : int, default=0
-        The same number gives the same split.
+        Seed of the split.
 
     Returns
     -------
@@ -39,11 +38,11 @@ def split_entries(observations: Any, held_out: float = 0.1, random_state: int = 
     600 450 150
     """
     if not is_number(held_out) or not 0 < held_out < 1:
-        raise SettingError(f"`held_out` must be a share above 0 and below 1, got {held_out!r}.")
+        raise SettingError(f"`held_out` must be a fraction above 0 and below 1, got {held_out!r}.")
     observations = _splittable(observations)
     n = observations.n_observed
     if n < 2:
-        raise SettingError("One entry cannot be split in two; give observations with at least two.")
+        raise SettingError(f"`observations` must have at least two entries to be split, got {n}.")
     n_held_out = min(max(round(held_out * n), 1), n - 1)
     chosen = np.zeros(n, bool)
     chosen[generator(random_state).choice(n, n_held_out, replace=False, shuffle=False)] = True
@@ -51,17 +50,17 @@ def split_entries(observations: Any, held_out: float = 0.1, random_state: int = 
 
 
 def folds(observations: Any, n_folds: int = 10, random_state: int = 0) -> Iterator[tuple[Observations, Observations]]:
-    """Pairs (train, held_out) for cross-validation; every entry is held out exactly once.
+    """Iterate over pairs (train, held_out) for cross-validation; every entry is held out exactly once.
 
-    Folds differ by at most one entry in size. Both parts keep the shape and the labels.
+    The sizes of the folds differ by at most one entry. Both parts keep the shape and the labels.
 
     Parameters
     ----------
     observations : Observations, SciPy sparse matrix, or array with NaN
     n_folds : int, default=10
-        From 2 to the number of entries; the paper takes 10 for the signed networks (Section 5.1).
+        From 2 to the number of entries; the paper uses 10 for the signed networks (Section 5.1).
     random_state : int, default=0
-        The same number gives the same folds.
+        Seed of the folds.
 
     Examples
     --------
@@ -79,13 +78,13 @@ def folds(observations: Any, n_folds: int = 10, random_state: int = 0) -> Iterat
     return ((observations.take(fold_of != k), observations.take(fold_of == k)) for k in range(n_folds))
 
 
-def _splittable(given: Any) -> Observations:
-    """What was given, as entries in memory."""
-    return need_in_memory(Observations.from_any(given), "Splitting", "split the entries before they are written")
+def _splittable(data: Any) -> Observations:
+    """Convert data to observations; raise if its entries are not in memory."""
+    return need_in_memory(Observations.from_any(data), "Splitting", "split the entries before they are written")
 
 
 def generator(random_state: Any) -> Generator:
-    """Source of random numbers seeded by an integer of at least zero."""
+    """Return a random number generator seeded by a non-negative integer."""
     if not is_whole(random_state) or random_state < 0:
-        raise SettingError(f"`random_state` must be an integer of at least zero, got {random_state!r}.")
+        raise SettingError(f"`random_state` must be a non-negative integer, got {random_state!r}.")
     return np.random.default_rng(int(random_state))

@@ -1,0 +1,61 @@
+# Public names of `rankwise`, read by type checkers and, when the package is imported, by lazy-loader.
+from . import dask, datasets, io, losses, objectives, plots, selection, solvers, spectral
+from ._errors import (
+    CheckpointError,
+    ClusterError,
+    DataError,
+    LossError,
+    MissingExtraError,
+    ModelFileError,
+    NotFittedError,
+    RankwiseError,
+    SettingError,
+    ShardFileError,
+)
+from .engines import ShardFolder
+from .estimators import LowRankImputer, MatrixCompletion, RobustFactorization, SignedLinkPredictor, load
+from .losses import loss
+from .model import LowRankModel
+from .objectives import MultitaskRegression, Problem, Ridged
+from .observations import Observations
+from .solvers import Checkpoint, fold_in, solve
+from .storage import write_shards
+
+__version__: str
+__all__ = [
+    "Checkpoint",
+    "CheckpointError",
+    "ClusterError",
+    "DataError",
+    "LossError",
+    "LowRankImputer",
+    "LowRankModel",
+    "MatrixCompletion",
+    "MissingExtraError",
+    "ModelFileError",
+    "MultitaskRegression",
+    "NotFittedError",
+    "Observations",
+    "Problem",
+    "RankwiseError",
+    "Ridged",
+    "RobustFactorization",
+    "SettingError",
+    "ShardFileError",
+    "ShardFolder",
+    "SignedLinkPredictor",
+    "dask",
+    "datasets",
+    "fold_in",
+    "io",
+    "load",
+    "loss",
+    "losses",
+    "objectives",
+    "plots",
+    "selection",
+    "solve",
+    "solvers",
+    "spectral",
+    "write_shards",
+]
