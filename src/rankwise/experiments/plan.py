@@ -103,7 +103,7 @@ class Method:
         """Return the solver with these settings, or the name of the method."""
         if self.solver:
             return getattr(solvers, self.solver)(**settings)
-        return STORED_AS.get(self.method, self.method)  # AT MERGE: return self.method
+        return self.method
 
 
 @dataclass(frozen=True)
