@@ -64,8 +64,8 @@ BREAKS = [
     ),
     Break(
         "solvers/greedy.py",
-        "self._refine.check(objective)\n        objective.reset()",
-        "objective.reset()",
+        "return self._refine.needs",
+        "return ()",
         "test_refine.py",
         "needs_a_smooth",
     ),

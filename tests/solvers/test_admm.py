@@ -171,5 +171,5 @@ def test_targets_that_are_all_zero_end_at_zero():
 
 def test_offsets_are_refused():
     observations = make_problem()[0].observations
-    with pytest.raises(SettingError, match=r"^ADMM knows no offsets; .*[^.]\.$"):
+    with pytest.raises(SettingError, match=r'^method="admm" requires an objective without fixed offsets, .*[^.]\.$'):
         solve(Problem(observations, Absolute(), offsets=Offsets.zero(observations.shape)), "admm")

@@ -229,5 +229,5 @@ def test_a_matrix_that_is_fitted_exactly_ends_the_run(rank, monkeypatch):
 
 def test_offsets_are_refused():
     observations = make_problem()[0].observations
-    with pytest.raises(SettingError, match=r"^Wiberg knows no offsets; .*[^.]\.$"):
+    with pytest.raises(SettingError, match=r'^method="wiberg" requires an objective without fixed offsets, .*[^.]\.$'):
         solve(Problem(observations, Absolute(), offsets=Offsets.zero(observations.shape)), "wiberg")

@@ -1,29 +1,37 @@
-"""``X = U diag(theta) V.T``, growing one term at a time."""
+"""Factors: a matrix ``X = U diag(theta) V.T`` to which terms can be added."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from ..kernels import pattern
 
 Array = NDArray[Any]
-BLOCK = 8  # columns are added in blocks of this many, so that a factor row is a whole number of SIMD registers
+BLOCK = 8  # columns are allocated in blocks, so that a row of a factor is a whole number of SIMD registers
 
 
 class Factors:
-    """The current point of a solver, in factored form.
+    """A matrix in factored form, such as the current point of an objective.
 
-    Rows of U and V are contiguous and padded with zero columns to a multiple of eight: kernels read one row at a
-    time and may use `padded`; everyone else reads `theta`, `U` and `V`.
+    Rows of U and V are contiguous and padded with zero columns to a multiple of eight. Kernels, which read one row at a
+    time, use `padded`; other code uses `theta`, `U` and `V`.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (n_rows, n_cols).
+    dtype : dtype, default=float64
+        Of U and V; theta is always float64.
     """
 
-    def __init__(self, shape: tuple[int, int], dtype: Any = np.float64) -> None:
-        self.shape, self.dtype = shape, np.dtype(dtype)
+    def __init__(self, shape: tuple[int, int], dtype: DTypeLike = np.float64) -> None:
+        self.shape = shape
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.clear()
 
     def clear(self) -> None:
-        """Back to the zero matrix."""
+        """Remove all terms: X = 0."""
         self.rank = 0
         self._theta = np.zeros(0)
         self._U, self._V = (np.zeros((size, 0), self.dtype) for size in self.shape)
@@ -34,26 +42,26 @@ class Factors:
         return self._theta[: self.rank]
 
     @property
-    def U(self) -> NDArray[Any]:
+    def U(self) -> Array:
         """Left vectors, shape (n_rows, rank), unit columns."""
         return self._U[:, : self.rank]
 
     @property
-    def V(self) -> NDArray[Any]:
+    def V(self) -> Array:
         """Right vectors, shape (n_cols, rank), unit columns."""
         return self._V[:, : self.rank]
 
     @property
-    def padded(self) -> tuple[NDArray[np.float64], NDArray[Any], NDArray[Any]]:
-        """Theta, U and V with their zero columns, C-contiguous."""
+    def padded(self) -> tuple[NDArray[np.float64], Array, Array]:
+        """Theta, U and V with their padding, C-contiguous."""
         return self._theta, self._U, self._V
 
-    def pad(self, theta: NDArray[Any]) -> NDArray[np.float64]:
-        """`theta` with zeros for the unused columns."""
+    def pad(self, theta: Array) -> NDArray[np.float64]:
+        """Return `theta` with zeros for the padding."""
         return np.concatenate((theta, np.zeros(self._theta.size - theta.size)))
 
     def append(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
-        """``X = shrink X + weight u v.T``, or ``shrink X + weight u diag(theta) v.T`` for several columns."""
+        """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
         theta, u, v = as_terms(u, v, theta)
         missing = self.rank + theta.size - self._theta.size
         if missing > 0:
@@ -65,24 +73,24 @@ class Factors:
         self._theta[new], self._U[:, new], self._V[:, new] = weight * theta, u, v
         self.rank += theta.size
 
-    def replace(self, theta: NDArray[Any]) -> None:
-        """New coefficients for the same terms."""
+    def replace(self, theta: Array) -> None:
+        """Set the coefficients of the terms."""
         self._theta[: self.rank] = theta
 
     def inner_products(self, u: Array, v: Array) -> NDArray[np.float64]:
-        """``<u_k v_k.T, u v.T>`` for every term k; O((n_rows + n_cols) rank) for each column of u and v."""
+        """Return ``<u_k v_k.T, u v.T>`` for every term k and column of u and v; O((n_rows + n_cols) rank) each."""
         u, v = (np.asarray(side, np.float64) for side in (u, v))
         return np.asarray((u.T @ self.U) * (v.T @ self.V))
 
 
 def as_terms(u: Array, v: Array, theta: Array | None = None) -> tuple[Array, Array, Array]:
-    """Coefficients, left and right columns of ``u diag(theta) v.T``; one term if u and v are vectors."""
+    """Return coefficients, left and right columns of ``u diag(theta) v.T``; one term if u and v are vectors."""
     u, v = (side.reshape(side.shape[0], -1) for side in (u, v))
     return np.ones(u.shape[1]) if theta is None else theta, u, v
 
 
-def predict(theta: NDArray[Any], U: NDArray[Any], V: NDArray[Any], rows: Any, cols: Any) -> NDArray[np.float64]:
-    """Entries of ``U diag(theta) V.T``; columns beyond theta's are not used, and do not change a bit."""
+def predict(theta: Array, U: Array, V: Array, rows: Array, cols: Array) -> NDArray[np.float64]:
+    """Return ``U diag(theta) V.T`` at pairs of rows and columns; columns of U and V beyond theta's are not used."""
     out = np.zeros(rows.size)
     rows, cols = (np.ascontiguousarray(side, np.uint64) for side in (rows, cols))
     U, V = (np.ascontiguousarray(side) for side in (U, V))

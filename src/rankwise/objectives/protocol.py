@@ -293,7 +293,16 @@ class Checkpointable(Objective, Protocol):
 
 @runtime_checkable
 class Rehearsable(Objective, Protocol):
-    """An objective that names the compiled code it needs, so that compilation happens before the clock starts."""
+    """An objective that names the compiled code it needs, so that compilation happens before the clock starts.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0])
+    >>> key, small = rw.Problem(seen, "square").rehearsal()
+    >>> small.shape
+    (3, 3)
+    """
 
     def rehearsal(self) -> tuple[Hashable, Objective]:
         """Return a key of the compiled code, and a tiny objective that needs the same code."""

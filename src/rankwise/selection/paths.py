@@ -1,4 +1,4 @@
-"""The rank, or the ridge, chosen on entries held out from the training entries."""
+"""Choice of the rank or the ridge on validation entries."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 from ..losses import Loss
 from ..objectives import Objective
 from ..observations import Observations
-from ..solvers import solve
+from ..solvers import Record, Solver, solve
 from .splits import split_entries
 
 log = logging.getLogger("rankwise")
 
 HELD_OUT = 0.05
 PATIENCE = 5
-SAME = 0.1  # of a standard error: scores this close to the largest ridge's are those of no factors at all
+SAME = 0.1  # standard errors: scores this close to the largest ridge's count as those of no factors
 
 Build = Callable[[Observations], Objective]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting, and the validation scores that it was chosen by.
+    """A chosen rank or ridge, and the validation scores of all that were tried.
 
     Attributes
     ----------
     best : int or float
-        The choice.
+        The chosen one.
     settings : ndarray of shape (n,)
         Ranks or ridges tried.
     scores, deviations : ndarray of shape (n,)
-        Mean loss on the held-out entries, and its standard error.
+        Mean loss on the validation entries, and its standard error.
 
     Examples
     --------
@@ -45,53 +45,60 @@ class Choice:
     True [1 2 3]
     """
 
-    best: Any
+    best: float
     settings: NDArray[Any]
     scores: NDArray[np.float64]
     deviations: NDArray[np.float64]
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Columns by name, ready for a data frame."""
-        return {name: getattr(self, name).tolist() for name in ("settings", "scores", "deviations")}
+        """Return the columns by name, for a data frame."""
+        columns = {"settings": self.settings, "scores": self.scores, "deviations": self.deviations}
+        return {name: column.tolist() for name, column in columns.items()}
 
 
 class _Validation:
-    """Mean loss and its standard error, remembered from step to step; weights count as repetition."""
+    """Mean loss on validation entries and its standard error, of every step; weights count as repetition."""
 
     def __init__(self, loss: Loss, held_out: Observations) -> None:
         self.loss, self.weights, self.size = loss, held_out.weights, held_out.total_weight
-        self.found: list[tuple[float, float]] = []
+        self.scores: list[tuple[float, float]] = []
 
     def __call__(self, targets: NDArray[Any], predicted: NDArray[Any]) -> float:
         losses = self.loss.value(predicted, targets)
         mean = np.average(losses, weights=self.weights)
         variance = np.average((losses - mean) ** 2, weights=self.weights)
-        self.found.append((float(mean), float(np.sqrt(variance / self.size))))
-        return self.found[-1][0]
+        self.scores.append((float(mean), float(np.sqrt(variance / self.size))))
+        return self.scores[-1][0]
 
-    def no_better(self, record: Any) -> bool:
-        """Whether the last few steps brought nothing."""
-        scores = [score for score, _ in self.found]
-        return len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE
+    def no_better(self, record: Record) -> bool:
+        """Return whether the last `PATIENCE` steps did not improve the score."""
+        means = [mean for mean, _ in self.scores]
+        return len(means) - 1 - int(np.argmin(means)) >= PATIENCE
 
 
 def choose_rank(
-    observations: Observations, build: Build, method: Any, *, longest: int, loss: Loss, random_state: int = 0
+    observations: Observations,
+    build: Build,
+    method: str | Solver[Any, Any],
+    *,
+    longest: int,
+    loss: Loss,
+    random_state: int = 0,
 ) -> Choice:
-    """Smallest rank whose validation loss is within one standard error of the least.
+    """Choose the smallest rank whose validation loss is within one standard error of the minimum.
 
-    A twentieth of the entries is held out; the path is followed until five steps in a row bring nothing.
+    A twentieth of the entries is held out; the path ends after five consecutive steps without improvement.
 
     Parameters
     ----------
     observations : Observations
     build : callable Observations -> Objective
-    method : str or solver
+    method : str or Solver
         A pursuit.
     longest : int
         Largest rank to try.
     loss : Loss
-        What the held-out entries are scored by.
+        Loss that scores the validation entries.
     random_state : int, default=0
 
     Examples
@@ -115,10 +122,10 @@ def choose_rank(
         callback=score.no_better,
         random_state=random_state,
     ).history
-    if not len(history):  # no step lowers the value: zero is as good as it gets
+    if not len(history):  # no step lowers the value
         return Choice(1, np.zeros(0, int), np.zeros(0), np.zeros(0))
     ranks = history.column("rank")
-    scores, deviations = (np.array(column) for column in zip(*score.found, strict=True))
+    scores, deviations = (np.array(column) for column in zip(*score.scores, strict=True))
     least = int(np.argmin(scores))
     best = int(ranks[np.argmax(scores <= scores[least] + deviations[least])])
     return Choice(best, ranks, scores, deviations)
@@ -127,7 +134,7 @@ def choose_rank(
 def choose_ridge(
     observations: Observations,
     build: Build,
-    method: Callable[[float], Any],
+    method: Callable[[float], Solver[Any, Any]],
     *,
     ridges: Sequence[float],
     rank: int,
@@ -135,9 +142,10 @@ def choose_ridge(
     max_iter: int | None = None,
     random_state: int = 0,
 ) -> Choice:
-    """Ridge of least validation loss, from the largest down until the loss rises; a twentieth of the entries held out.
+    """Choose the ridge of least validation loss, trying them in descending order until the loss rises.
 
-    Ridges that are too large for any factor have nearly the same loss, and a rise among them is none.
+    A twentieth of the entries is held out. Ridges that are too large for any factor have nearly the same loss, and a
+    rise among them does not end the search.
 
     Parameters
     ----------
@@ -145,7 +153,7 @@ def choose_ridge(
     build : callable Observations -> Objective
     method : callable ridge -> solver
     ridges : sequence of float
-        Falling.
+        In descending order.
     rank : int
     loss : Loss
     max_iter : int, optional
@@ -164,14 +172,14 @@ def choose_ridge(
     """
     log.debug("choosing the ridge on held-out entries", extra={"phase": "choosing"})
     train, held_out = split_entries(observations, HELD_OUT, random_state)
-    objective, found = build(train), []
+    objective, tried = build(train), []
     for ridge in ridges:
         score = _Validation(loss, held_out)
         result = solve(objective, method(ridge), rank=rank, max_iter=max_iter, random_state=random_state)
         score(held_out.targets, result.model.at(held_out.rows, held_out.cols))
-        found.append((ridge, *score.found[0]))
-        (_, first, error), last = found[0], found[-1][1]
-        if len(found) > 1 and last > found[-2][1] and abs(last - first) > SAME * error:
+        tried.append((ridge, *score.scores[0]))
+        (_, first, error), last = tried[0], tried[-1][1]
+        if len(tried) > 1 and last > tried[-2][1] and abs(last - first) > SAME * error:
             break
-    tried, scores, deviations = (np.array(column) for column in zip(*found, strict=True))
-    return Choice(float(tried[np.argmin(scores)]), tried, scores, deviations)
+    settings, scores, deviations = (np.array(column) for column in zip(*tried, strict=True))
+    return Choice(float(settings[np.argmin(scores)]), settings, scores, deviations)

@@ -18,6 +18,14 @@ class Operator(LinearOperator):
     ----------
     each : callable
         Maps a function over blocks of rows of tall matrices, possibly in threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> operator: rw.spectral.Operator = rw.spectral.as_operator(np.diag([2.0, 1.0]))
+    >>> operator.twice(np.array([1.0, 1.0]))
+    array([4., 1.])
     """
 
     each: Each = staticmethod(by_turns)
@@ -130,7 +138,15 @@ class SparsePlusLowRank(Operator):
 
 
 def as_operator(matrix: Any) -> Operator:
-    """Return an array, a sparse matrix or a SciPy linear operator as an `Operator`."""
+    """Return an array, a sparse matrix or a SciPy linear operator as an `Operator`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> rw.spectral.as_operator(np.eye(3)).shape
+    (3, 3)
+    """
     return matrix if isinstance(matrix, Operator) else Wrapped(aslinearoperator(matrix))
 
 

@@ -129,7 +129,9 @@ class Lanczos:
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
         if not sound or not all(is_whole(count) and count >= least for count, least in counts):
-            raise SettingError(f"Lanczos needs tol > 0, block >= 1, max_blocks >= 2 and max_restarts >= 0, got {self}.")
+            raise SettingError(
+                f"Lanczos requires tol > 0, block >= 1, max_blocks >= 2 and max_restarts >= 0, got {self}."
+            )
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Return the leading singular triplet of `operator`."""
