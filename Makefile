@@ -27,7 +27,8 @@ test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 # Tracing all tests would take hours: some cases of each run, six files per process, two processes at a time.
 # Compiled kernels cannot be traced: their tests run a second time with the kernels as plain Python.
 TRACED := env PYTHONPATH=tests $(BIN)/python -m coverage run -m pytest -q -p few_cases -m "not slow"
-LAWS := kernels/test_expected kernels/test_kernels kernels/test_lanes losses/test_losses losses/test_mixed \
+LAWS := kernels/test_expected kernels/test_kernels kernels/test_lanes kernels/test_row_solver \
+	kernels/test_row_problem losses/test_losses losses/test_mixed \
 	losses/test_nonsmooth_losses observations/test_observations io/test_readers model/test_recommend
 coverage: $(TEST_READY)  ## Trace some cases of each fast test; list the lines of src/ that are not covered
 	$(BIN)/python -m coverage erase

@@ -153,13 +153,17 @@ def test_the_first_fit_is_from_nothing_and_the_ridge_is_chosen_once():
 
 
 def refusals():
-    yield {"rank": 2}, {}, "goes on at the model's rank, 3, or a higher one, got rank=2"
-    yield {"offsets": "rows"}, {}, "other offsets than offsets='rows'"
-    yield {"method": "factors", "ridge": 1.0}, {}, "FactorSweeps goes on only from a model that it has made"
-    yield {"method": "eglrl"}, {}, "this model has none"
-    yield {"method": "altmin"}, {}, "AltMin cannot go on from a model"
+    yield {"rank": 2}, {}, "must be at least the model's, 3, .* got 2"
+    yield {"offsets": "rows"}, {}, "offsets='rows' differs from the offsets of the model"
+    yield (
+        {"method": "factors", "ridge": 1.0},
+        {},
+        "FactorSweeps can only be warm-started from a model fitted by FactorSweeps",
+    )
+    yield {"method": "eglrl"}, {}, "from a model fitted by a pursuit"
+    yield {"method": "altmin"}, {}, "AltMin cannot be warm-started"
     yield {"loss": "poisson"}, {}, "identity scale and Poisson"
-    yield {}, {"method": "eglrl"}, "BayesSweeps goes on only from a model that it has made"
+    yield {}, {"method": "eglrl"}, "BayesSweeps can only be warm-started from a model fitted by BayesSweeps"
 
 
 @pytest.mark.parametrize("then, first, says", list(refusals()), ids=str)
@@ -174,7 +178,7 @@ def test_what_cannot_go_on_says_so(then, first, says):
 
 @pytest.mark.parametrize(
     "rank, shape, says",
-    [(3, (20, 15), "higher rank than the 3"), (5, (21, 15), "only with the rows and columns it had")],
+    [(3, (20, 15), "must be above the 3"), (5, (21, 15), "only be warm-started with the rows and columns")],
 )
 def test_pursuits_go_on_to_higher_ranks_of_the_same_rows_and_columns(rank, shape, says):
     estimator = MatrixCompletion("square", 3, method="eglrl", warm_start=True).fit(planted((20, 15))[1])
@@ -185,7 +189,7 @@ def test_pursuits_go_on_to_higher_ranks_of_the_same_rows_and_columns(rank, shape
 def test_a_start_must_be_a_model():
     problem = Problem(make_observations(Square(), np.random.default_rng(0)), "square")
     for method in ("eglrl", "bayes"):
-        with pytest.raises(SettingError, match="must be a model"):
+        with pytest.raises(SettingError, match="must be a LowRankModel"):
             solve(problem, method, rank=2, start="model")
     with pytest.raises(SettingError, match="AltMin cannot be warm-started"):
         solve(problem, AltMin(), rank=2, start=solve(problem, rank=2).model)
@@ -243,7 +247,7 @@ def test_a_level_is_found_or_refused_where_there_was_none(solver):
     bare, level = (solve(Problem(seen, "square"), solver(kind), rank=1).model for kind in ("none", "global"))
     found = solve(Problem(seen, "square"), solver("global"), rank=1, start=bare).model
     assert found.offsets.constant == pytest.approx(seen.targets.mean())
-    with pytest.raises(SettingError, match="other offsets"):
+    with pytest.raises(SettingError, match="differs from the offsets"):
         solve(Problem(seen, "square"), solver("none"), rank=1, start=level)
 
 
