@@ -1,4 +1,4 @@
-"""From a Dask data frame, or Parquet files, to shards with the workers."""
+"""Read Dask data frames and Parquet files into shards on the workers of a cluster."""
 
 import os
 from collections.abc import Sequence
@@ -17,28 +17,28 @@ from ..observations.build import check_duplicates, refuse_huge, refuse_repeat, r
 from ..observations.frames import column_of, need_names
 from . import tasks
 from .entries import ClusterEntries, shuffled
-from .scan import Counted, Names, check, look, merged
+from .scan import Counted, Names, PartitionFacts, Scan, check, merged, scan
 
 Array = NDArray[Any]
 FAN_IN = 16  # lists of labels that one task merges
 
 
 def is_dask_frame(data: Any) -> bool:
-    """Whether `data` is a Dask data frame; none of Dask is imported to see that."""
-    return (
-        type(data).__module__.partition(".")[0] == "dask" and hasattr(data, "to_delayed") and hasattr(data, "columns")
-    )
+    """Return whether `data` is a Dask data frame, without importing Dask."""
+    from narwhals import dependencies as libraries
+
+    return libraries.is_dask_dataframe(data)
 
 
 def read_parquet(
     path: Any, *, row: Any, col: Any, value: Any, weight: Any = None, client: Any = None, duplicates: str = "error"
 ) -> ClusterEntries:
-    """Entries out of Parquet files with one line per entry; as `read_frame`.
+    """Read Parquet files with one line per entry (see `read_frame`).
 
     Parameters
     ----------
     path : path or list of paths
-        Of files, or of a folder of them, that every worker can read.
+        Files, or a folder of files, that every worker can read.
     row, col, value, weight, client, duplicates
         As in `read_frame`.
 
@@ -74,22 +74,22 @@ def read_parquet(
 def read_frame(
     frame: Any, *, row: Any, col: Any, value: Any, weight: Any = None, client: Any = None, duplicates: str = "error"
 ) -> ClusterEntries:
-    """Entries out of a Dask data frame with one line per entry.
+    """Read a Dask data frame with one line per entry.
 
-    The frame is read twice, partition by partition: for labels and counts, then to send every entry to its shard. What
-    comes out equals `Observations.from_frame` of the whole frame, bit for bit, wherever its partitions end.
+    The frame is read twice, partition by partition: for labels and counts, then to send every entry to its shard. The
+    result equals `Observations.from_frame` of the whole frame, bit for bit, for any partitions.
 
     Parameters
     ----------
     frame : dask.dataframe.DataFrame
     row, col, value : name of a column
-        Where the row labels, the column labels and the observed values are.
+        Columns of the row labels, the column labels and the observed values.
     weight : name of a column, optional
         Weight of each entry's loss.
     client : distributed.Client, optional
-        By default the one that this process has made last.
+        By default the client that this process created last.
     duplicates : {"error", "mean", "last"}, default="error"
-        What to do with a pair that comes more than once.
+        How to treat a repeated (row, column) pair.
 
     Examples
     --------
@@ -112,11 +112,11 @@ def read_frame(
             column_of(frame._meta, name, use)
     delayed = require("dask", "dask").delayed
     parts = frame[names.given].to_delayed()
-    looks = [delayed(look)(part, names) for part in parts]
-    sides = [_merged(delayed, looks, side, which) for side, which in enumerate(("row", "column"))]
-    held = client.compute([*looks, *sides])  # while they are held, they are not computed again below
-    check(collect(client, client.map(_facts, held[: len(looks)])), names)
-    rows, cols = collect(client, held[-2:])
+    scans = [delayed(scan)(part, names) for part in parts]
+    sides = [_merged(delayed, scans, side, which) for side, which in enumerate(("row", "column"))]
+    futures = client.compute([*scans, *sides])  # results that futures refer to are not computed again below
+    check(collect(client, client.map(_facts, futures[: len(scans)])), names)
+    rows, cols = collect(client, futures[-2:])
     shape, labels = (rows.labels.size, cols.labels.size), (rows.labels, cols.labels)
     n = int(rows.counts.sum())
     if n == 0:
@@ -133,14 +133,14 @@ def read_frame(
 def _loads(
     client: Any, groups: list[Any], cuts: Array, shape: tuple[int, int], labels: tuple[Array, Array]
 ) -> list[Any]:
-    """Pieces cut as the entries that are left ask for: repeats and entries without weight move the cuts."""
-    found = collect(client, client.map(tasks.summary, groups))
-    repeat = next((repeat for _, repeat, _ in found if repeat is not None), None)
+    """Futures of the pieces, cut by the entries that remain: merged repeats and zero weights move the cuts."""
+    summaries = collect(client, client.map(tasks.summary, groups))
+    repeat = next((repeat for _, repeat, _ in summaries if repeat is not None), None)
     if repeat is not None:
         refuse_repeat(repeat[0], repeat[1], labels)
-    if max(heaviest for *_, heaviest in found) == 0:
+    if max(heaviest for *_, heaviest in summaries) == 0:
         refuse_weightless()
-    indptr = starts_of(np.concatenate([counts for counts, *_ in found]))
+    indptr = starts_of(np.concatenate([counts for counts, *_ in summaries]))
     wanted = cut_rows(indptr, shape[1])
     if np.array_equal(wanted, cuts):
         return list(client.map(tasks.piece_of, groups))
@@ -151,22 +151,21 @@ def _loads(
     return loads
 
 
-def _merged(delayed: Any, looks: Sequence[Any], side: int, which: str) -> Any:
-    """Labels and counts of all partitions, a few lists at a time."""
-    parts = [delayed(_side)(each, side) for each in looks]
+def _merged(delayed: Any, scans: Sequence[Any], side: int, which: str) -> Any:
+    """Merge labels and counts of all partitions in a tree, `FAN_IN` at a time."""
+    parts = [delayed(_side)(part, side) for part in scans]
     while True:
         parts = [delayed(merged)(parts[k : k + FAN_IN], which) for k in range(0, len(parts), FAN_IN)]
         if len(parts) == 1:
             return parts[0]
 
 
-def _side(found: Any, side: int) -> Counted:
-    counted: Counted = found[side]
-    return counted
+def _side(part: Scan, side: int) -> Counted:
+    return part.cols if side else part.rows
 
 
-def _facts(found: Any) -> Any:
-    return found.facts
+def _facts(part: Scan) -> PartitionFacts:
+    return part.facts
 
 
 def _split(part: Any, names: Names, rows: Counted, cols: Counted, cuts: Array) -> list[tasks.Block]:
@@ -174,5 +173,5 @@ def _split(part: Any, names: Names, rows: Counted, cols: Counted, cuts: Array) -
 
 
 def _use(name: Any, row: Any, col: Any, value: Any) -> str:
-    """What a column is asked for as."""
+    """Parameter that names a column."""
     return next((use for use, given in (("row", row), ("col", col), ("value", value)) if given == name), "weight")

@@ -1,4 +1,4 @@
-"""The first pass over a data frame, partition by partition: labels, counts, and what is wrong with any line."""
+"""First pass over a Dask data frame: labels, counts and invalid lines of each partition."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -24,106 +24,105 @@ class Names(NamedTuple):
 
     @property
     def given(self) -> list[Any]:
-        """Those that are to be read, each once."""
+        """Columns to read, each once."""
         return list(dict.fromkeys(name for name in self if name is not None))
 
 
 class Counted(NamedTuple):
-    """Different labels in sorted order, and how many lines have each."""
+    """Distinct labels in sorted order, and the number of lines with each."""
 
     labels: Array
     counts: NDArray[np.int64]
 
 
-class Wrong(NamedTuple):
-    """How many of a partition's lines are wrong, and the first of them: its value and its line."""
+class Invalid(NamedTuple):
+    """Number of invalid lines of a partition, and value and position of the first."""
 
     n: int = 0
     first: Any = None
     line: int = 0
 
 
-class Facts(NamedTuple):
-    """What the client needs to know of a partition."""
+class PartitionFacts(NamedTuple):
+    """Number of lines of a partition, and its invalid ones by what is wrong with them."""
 
     n: int
-    unlabelled: tuple[Wrong, Wrong]
-    values: Wrong  # not finite
-    weights: Wrong  # not finite
-    negative: Wrong
+    unlabelled: tuple[Invalid, Invalid]
+    values: Invalid  # not finite
+    weights: Invalid  # not finite
+    negative: Invalid
     heaviest: float
 
 
-class Look(NamedTuple):
-    """One partition, looked at."""
+class Scan(NamedTuple):
+    """Labels, counts and invalid lines of a partition."""
 
     rows: Counted
     cols: Counted
-    facts: Facts
+    facts: PartitionFacts
 
 
-def look(part: Any, names: Names) -> Look:
-    """Labels, counts and facts of a partition; nothing is raised for single lines."""
+def scan(part: Any, names: Names) -> Scan:
+    """Scan a partition; invalid lines are counted, not raised, since their number in the whole frame is not known."""
     counted, unlabelled = [], []
     for name, (use, which) in zip(names[:2], SIDES, strict=True):
         labels, codes = coded(column_of(part, name, use), which)
         counted.append(Counted(labels, np.bincount(codes[codes >= 0], minlength=labels.size)))
-        unlabelled.append(_wrong(codes < 0, codes))
+        unlabelled.append(_invalid(codes < 0, codes))
     values = numbers_of(column_of(part, names.value, "value"), names.value)
     weights = np.ones(0)
     if names.weight is not None:
         weights = numbers_of(column_of(part, names.weight, "weight"), names.weight)
-    facts = Facts(
+    facts = PartitionFacts(
         len(part),
         (unlabelled[0], unlabelled[1]),
-        _wrong(~np.isfinite(values), values),
-        _wrong(~np.isfinite(weights), weights),
-        _wrong(weights < 0, weights),
+        _invalid(~np.isfinite(values), values),
+        _invalid(~np.isfinite(weights), weights),
+        _invalid(weights < 0, weights),
         float(weights.max(initial=0.0)),
     )
-    return Look(counted[0], counted[1], facts)
+    return Scan(counted[0], counted[1], facts)
 
 
 def merged(parts: Sequence[Counted], which: str) -> Counted:
-    """Labels and counts of several partitions together."""
-    some = [part for part in parts if part.labels.size]  # an empty partition does not know the labels' type
-    if not some:
+    """Merge the labels and counts of several partitions."""
+    filled = [part for part in parts if part.labels.size]  # the labels of an empty partition may have another type
+    if not filled:
         return parts[0]
-    labels, numbers = numbered(np.concatenate([part.labels for part in some]), which)
+    labels, codes = numbered(np.concatenate([part.labels for part in filled]), which)
     counts = np.zeros(labels.size, np.int64)
-    np.add.at(counts, numbers, np.concatenate([part.counts for part in some]))
+    np.add.at(counts, codes, np.concatenate([part.counts for part in filled]))
     return Counted(labels, counts)
 
 
-def check(facts: Sequence[Facts], names: Names) -> None:
-    """Raise what `Observations.from_frame` would raise for the whole frame."""
-    sizes = [each.n for each in facts]
+def check(facts: Sequence[PartitionFacts], names: Names) -> None:
+    """Raise the error that `Observations.from_frame` raises for the whole frame."""
+    sizes = [part.n for part in facts]
     for side, name in enumerate(names[:2]):
-        found = _together((each.unlabelled[side] for each in facts), sizes)
-        if found.n:
-            refuse_unlabelled(found.n, sum(sizes), name, found.line)
-    for what in ("values", "weights"):
-        found = _together((getattr(each, what) for each in facts), sizes)
-        if found.n:
-            refuse_not_finite(found.n, sum(sizes), what, found.first, found.line)
-    found = _together((each.negative for each in facts), sizes)
-    if found.n:
-        refuse_negative(found.first, found.line)
-    if names.weight is not None and max(each.heaviest for each in facts) == 0:
+        missing = _total((part.unlabelled[side] for part in facts), sizes)
+        if missing.n:
+            refuse_unlabelled(missing.n, sum(sizes), name, missing.line)
+    not_finite = {"values": [part.values for part in facts], "weights": [part.weights for part in facts]}
+    for what, parts in not_finite.items():
+        invalid = _total(parts, sizes)
+        if invalid.n:
+            refuse_not_finite(invalid.n, sum(sizes), what, invalid.first, invalid.line)
+    negative = _total((part.negative for part in facts), sizes)
+    if negative.n:
+        refuse_negative(negative.first, negative.line)
+    if names.weight is not None and max(part.heaviest for part in facts) == 0:
         refuse_weightless()
 
 
-def _wrong(mask: Array, values: Array) -> Wrong:
+def _invalid(mask: Array, values: Array) -> Invalid:
     if not mask.any():
-        return Wrong()
+        return Invalid()
     line = int(np.argmax(mask))
-    return Wrong(int(mask.sum()), values[line], line)
+    return Invalid(int(mask.sum()), values[line], line)
 
 
-def _together(wrongs: Iterable[Wrong], sizes: list[int]) -> Wrong:
-    """All partitions' wrong lines, the first counted from the beginning of the frame."""
+def _total(parts: Iterable[Invalid], sizes: list[int]) -> Invalid:
+    """Invalid lines of all partitions; the first is counted from the beginning of the frame."""
     starts = np.cumsum([0, *sizes])
-    found = [
-        wrong._replace(line=wrong.line + int(start)) for wrong, start in zip(wrongs, starts, strict=False) if wrong.n
-    ]
-    return found[0]._replace(n=sum(wrong.n for wrong in found)) if found else Wrong()
+    invalid = [part._replace(line=part.line + int(start)) for part, start in zip(parts, starts, strict=False) if part.n]
+    return invalid[0]._replace(n=sum(part.n for part in invalid)) if invalid else Invalid()

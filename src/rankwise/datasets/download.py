@@ -140,14 +140,13 @@ def _errors(source: Source, target: Path) -> Iterator[None]:
         raise DataError(f"Cannot fetch {source.address} ({reason}); {by_hand}") from None
     except ValueError:  # raised by pooch for a wrong checksum
         raise DataError(
-            f"What {source.address} sent is not the published file: its checksum is wrong, and it was deleted; {by_hand}"
+            f"What {source.address} sent is not the published file: its checksum is wrong, it was deleted; {by_hand}"
         ) from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         remedy = "make room there" if full else "make it one to write to"
-        raise SettingError(
-            f"Cannot use the folder {target.parent} ({error.strerror or error}); {remedy}, or set {VARIABLE} to another."
-        ) from None
+        place = f"the folder {target.parent} ({error.strerror or error})"
+        raise SettingError(f"Cannot use {place}; {remedy}, or set {VARIABLE} to another.") from None
 
 
 def _cause(error: BaseException) -> str:

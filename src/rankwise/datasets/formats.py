@@ -42,7 +42,7 @@ def read_movielens(path: AnyPath) -> Observations:
 
 
 def read_signed_network(path: AnyPath) -> tuple[Array, Array, Array]:
-    r"""Read the edges of a signed network: tab-separated lines ``from to sign``, after comment lines that begin with ``#``.
+    r"""Read the edges of a signed network: tab-separated lines ``from to sign`` below comments that begin with ``#``.
 
     Reads plain text, compressed text, or a file inside a zip archive (``edges.zip/edges.txt``). The 841,372 edges of
     Epinions take 0.2 s.

@@ -1,4 +1,4 @@
-"""The published data sets: where each comes from, on what terms, how large it is, and where it lies on this machine."""
+"""Published data sets: address, licence, checksum, format, size, and location on this machine."""
 
 import hashlib
 import os
@@ -17,12 +17,15 @@ VARIABLE = "RANKWISE_DATA"
 
 @dataclass(frozen=True)
 class Publisher:
-    """Who publishes data sets, and on what terms.
+    """A publisher of data sets.
 
     Attributes
     ----------
-    name, licence, citation : str
-        A sentence each.
+    name : str
+    licence : str
+        Terms of use, in a sentence.
+    citation : str
+        Publication to cite.
     """
 
     name: str
@@ -37,22 +40,22 @@ class Source:
     Attributes
     ----------
     file : str
-        The text file, below the data folder; also its name inside the publisher's archive, if that is a zip.
+        Path of the text file below the data folder, and inside the publisher's zip archive.
     address : str
-        What is downloaded: the text file in gzip, or a zip archive that holds it.
+        URL of the download: the text file in gzip, or a zip archive with it.
     sha256 : str
-        Checksum of what is downloaded, in hexadecimal.
+        Checksum of the download, in hexadecimal.
     n_bytes : int
-        Size of what is downloaded.
+        Size of the download.
     publisher : Publisher
     read : callable (path) -> Observations
-        Reader of the file, the filter included.
+        Read the file and apply the filter.
     layout, filter : str
-        How a line is written, and which entries `read` leaves out.
+        Format of a line, and entries that `read` leaves out, in words.
     shape, n_observed : tuple of int, int
-        Size of what `read` returns.
+        Size of the matrix that `read` returns.
     reported : str
-        Size in the paper (its tables of data sets).
+        Size stated in the paper.
 
     Examples
     --------
@@ -76,38 +79,38 @@ class Source:
 
     @property
     def published(self) -> str:
-        """Name of what is downloaded."""
+        """File name of the download."""
         return self.address.rpartition("/")[2]
 
     def target(self, folder: Path) -> Path:
-        """Where a download goes, below the data folder `folder`: beside the text file."""
+        """Path of the download below the data folder `folder`: beside the text file."""
         return folder / PurePosixPath(self.file).parent / self.published
 
     def find(self, folder: Path) -> Path | None:
-        """The first of four places that holds this set: its file, that file in gzip, the download, it at the top.
+        """Find the data set in a data folder: its file, that file in gzip, the download, or the download at the top level.
 
-        For MovieLens 1M these are ``ml-1m/ratings.dat``, ``ml-1m/ratings.dat.gz``, ``ml-1m/ml-1m.zip`` and
+        For MovieLens 1M, these are in order ``ml-1m/ratings.dat``, ``ml-1m/ratings.dat.gz``, ``ml-1m/ml-1m.zip`` and
         ``ml-1m.zip`` below the data folder `folder`.
         """
         places = (folder / self.file, folder / f"{self.file}.gz", self.target(folder), folder / self.published)
         return next((place for place in places if os.path.isfile(place)), None)
 
     def load(self, path: Path) -> Observations:
-        """The entries in a file that `find` found."""
+        """Read the entries of a file that `find` returned."""
         return self.read(path / self.file if path.suffix == ".zip" else path)
 
     def is_sound(self, path: Path) -> bool:
-        """Whether a file can be trusted: any that is not the publisher's own, and that if its checksum is right."""
+        """Return whether a file is intact: its checksum is right, or it is not the publisher's own and has none."""
         return path.name != self.published or self.matches(path)
 
     def matches(self, path: Path) -> bool:
-        """Whether a file's bytes are those of the publisher's; reads it once."""
+        """Return whether the SHA-256 checksum of a file is the publisher's."""
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
 
 
 def folders() -> list[Path]:
-    """Data folders, in the order in which they are searched: the one that RANKWISE_DATA names, then the user's cache.
+    """Data folders in search order: the environment variable RANKWISE_DATA if it is set, then the user's cache.
 
     Downloads go to the first.
 
@@ -122,7 +125,7 @@ def folders() -> list[Path]:
 
 
 def get(name: str) -> Source:
-    """The published set of that name.
+    """Return the published data set called `name`.
 
     Examples
     --------
@@ -136,7 +139,7 @@ def get(name: str) -> Source:
 
 
 def find(source: Source) -> Path | None:
-    """Where a set lies on this machine; None if it has not been fetched.
+    """Path of a data set on this machine; None if it has not been downloaded.
 
     Examples
     --------
@@ -145,19 +148,19 @@ def find(source: Source) -> Path | None:
     >>> print(path is None or path.exists())
     True
     """
-    return next((found for folder in folders() if (found := source.find(folder)) is not None), None)
+    return next((path for folder in folders() if (path := source.find(folder)) is not None), None)
 
 
 def load(name: str) -> Observations:
-    """A published data set, from the folder that the environment variable RANKWISE_DATA names or the user's cache.
+    """Load a published data set from the data folders (see `folders`).
 
-    `fetch` and the command ``rankwise data fetch`` put it there. Files are read plain, in gzip, or inside the
+    `fetch` and the command ``rankwise data fetch`` download it. Files are read plain, in gzip, or inside the
     publisher's zip archive (see `Source.find`).
 
     Parameters
     ----------
     name : {"epinions", "slashdot", "movielens-100k", "movielens-1m", "movielens-10m"}
-        The signed networks come with the paper's filter (see `paper_filter`), the ratings in stars as published.
+        The signed networks are filtered as in the paper (see `paper_filter`); the ratings are in stars, as published.
 
     Returns
     -------

@@ -21,17 +21,17 @@ KINDS = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others
 
 @dataclass(frozen=True)
 class Cells:
-    """A column as it came.
+    """A column of a table.
 
     Attributes
     ----------
     name : str
     values : ndarray of shape (n_rows,)
-        float64 for numbers, bool for booleans, else objects; anything where missing.
+        float64 for numbers and booleans, else objects; undefined where missing.
     missing : ndarray of bool, shape (n_rows,)
     type : {"real", "integer", "boolean", "ordered", "category", "text"}
     categories : tuple
-        In their order, if the type has any.
+        Declared categories in their order; empty for other types.
     """
 
     name: Any
@@ -42,7 +42,7 @@ class Cells:
 
     @property
     def present(self) -> Array:
-        """The values that are there."""
+        """Observed values, shape (n_observed,)."""
         return self.values[~self.missing]
 
 
@@ -68,8 +68,8 @@ def as_table(X: Any) -> Any:
 
 
 def _numbers_or_objects(X: Array) -> Array:
-    """Objects that are all numbers as numbers; text stays text, even if it reads as a number."""
-    if X.dtype.kind != "O" or any(isinstance(each, str | bool | np.bool_) for each in X.flat):
+    """Convert an array of objects to float64 if all of them are numbers; text is never converted."""
+    if X.dtype.kind != "O" or any(isinstance(value, str | bool | np.bool_) for value in X.flat):
         return X.astype(object)
     try:
         return X.astype(np.float64)
@@ -126,22 +126,22 @@ def _numbers(name: Any, values: Array, kind: str) -> Cells:
 
 
 def _objects(name: Any, values: Array, missing: Array) -> Cells:
-    """A column of objects: booleans, numbers, or else categories."""
+    """Column of objects: booleans, numbers, or else text."""
     values, present = values.astype(object), values[~missing]
-    if present.size and all(isinstance(each, bool | np.bool_) for each in present):
+    if present.size and all(isinstance(value, bool | np.bool_) for value in present):
         kind: str = "boolean"
-    elif present.size and all(isinstance(each, int | float | np.number) for each in present):
+    elif present.size and all(isinstance(value, int | float | np.number) for value in present):
         kind = "real"
     else:
         return Cells(name, values, missing, "text")
-    found = np.full(values.size, np.nan)
-    found[~missing] = present.astype(np.float64)
-    return Cells(name, found, missing, kind)
+    numbers = np.full(values.size, np.nan)
+    numbers[~missing] = present.astype(np.float64)
+    return Cells(name, numbers, missing, kind)
 
 
 def _is_missing(values: Array) -> Array:
-    """None and whatever does not equal itself, such as NaN."""
-    return np.array([each is None or each is np.ma.masked or bool(each != each) for each in values], bool)
+    """Mask of None, of masked values and of values that differ from themselves, such as NaN."""
+    return np.array([value is None or value is np.ma.masked or bool(value != value) for value in values], bool)
 
 
 def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[int]) -> Any:

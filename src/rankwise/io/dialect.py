@@ -1,4 +1,4 @@
-"""How a person's table is written, guessed from its first lines: separator, header, and which column is which."""
+"""Dialect of a text file, guessed from its first lines: separator, header, comments, and the role of each column."""
 
 import csv
 import re
@@ -24,21 +24,21 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a file. None means guess.
+    """Settings of the readers; a setting that is None is guessed from the file.
 
     Attributes
     ----------
     row, col, value, weight : str or int, optional
-        Columns by name, or by number from 1. Without `weight`, all entries weigh the same.
+        Columns by name, or by number from 1. Without `weight`, all entries have weight 1.
     separator : str, optional
         One character, ``"::"``, or a word such as ``"tab"``; a blank stands for any run of blanks and tabs.
     header : bool, optional
-        Whether the first line names the columns.
+        Whether the first line holds the names of the columns.
     encoding : str, default="utf-8"
     skip_bad_lines : bool, default=False
-        Leave out lines that cannot be read, and count them, instead of refusing the file.
+        Leave out lines that cannot be read, and report their number, instead of raising `DataError`.
     pairs : bool, default=False
-        Rows and columns are enough; values are not read.
+        Read rows and columns only, no values.
 
     Examples
     --------
@@ -59,26 +59,26 @@ class Reading:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """What is read of each line."""
-        found = ROLES[:2] if self.pairs else ROLES[:3]
-        return found if self.weight is None or self.pairs else (*found, "weight")
+        """Roles of the columns that are read."""
+        roles = ROLES[:2] if self.pairs else ROLES[:3]
+        return roles if self.weight is None or self.pairs else (*roles, "weight")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file is written.
+    """Syntax of a text file.
 
     Attributes
     ----------
     separator : str
     names : tuple of str or None
-        The header.
+        Fields of the header.
     n_fields : int
-        Columns of most lines.
+        Most frequent number of fields in a line.
     start : int
-        Lines before the first entry, the header's included.
+        Number of lines up to and including the header; 0 without a header.
     comment : str or None
-        What lines to skip begin with.
+        First character of lines to skip.
     """
 
     separator: str
@@ -89,7 +89,7 @@ class Dialect:
 
     @property
     def words(self) -> str:
-        """The style in words."""
+        """Separator and header in words."""
         header = "no header" if self.names is None else "a header"
         return f"separated by {SEPARATORS.get(self.separator, repr(self.separator))}, {header}"
 
@@ -99,26 +99,28 @@ class Dialect:
 
 
 def guess(lines: Sequence[str], how: Reading, where: str) -> Dialect:
-    """Style of a file whose first lines are given."""
+    """Guess the dialect of a file from its first lines."""
     comment = next((line[0] for line in lines if line.strip()), "")
     comment = comment if comment in COMMENTS else ""
-    kept = [(k, line) for k, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))]
-    kept = kept[:ENOUGH]
-    if not kept:
-        raise DataError(f"{where} is empty; give it lines of a row, a column and a value.")
-    separator = _given_separator(how.separator) or _likeliest_separator([line for _, line in kept], len(how.roles))
-    rows = [split(line, separator) for _, line in kept]
+    numbered = [
+        (k, line) for k, line in enumerate(lines) if line.strip() and not (comment and line.startswith(comment))
+    ]
+    numbered = numbered[:ENOUGH]
+    if not numbered:
+        raise DataError(f"{where} is empty: it has no entries; give it lines of a row, a column and a value.")
+    separator = _chosen_separator(how.separator) or _likeliest_separator([line for _, line in numbered], len(how.roles))
+    rows = [split(line, separator) for _, line in numbered]
     n_fields = Counter(map(len, rows)).most_common(1)[0][0]
     first = rows[0]
-    given = [getattr(how, role) for role in ROLES]
-    asked = any(name in first for name in given if isinstance(name, str) and not name.isdecimal())
+    chosen = (how.row, how.col, how.value, how.weight)
+    asked = any(name in first for name in chosen if isinstance(name, str) and not name.isdecimal())
     header = asked or _is_header(first, rows[1:]) if how.header is None else how.header
     names = (*_row_names(first, rows[1:], n_fields, how), *first) if header else None
-    return Dialect(separator, names, n_fields, kept[0][0] + 1 if header else 0, comment or None)
+    return Dialect(separator, names, n_fields, numbered[0][0] + 1 if header else 0, comment or None)
 
 
 def split(line: str, separator: str) -> list[str]:
-    """Fields of a line, without the blanks around them; quotes are understood where the separator is one character."""
+    """Split a line into fields without surrounding blanks; quotes count if the separator is a single character."""
     if separator == " ":
         if '"' not in line:
             return line.split()
@@ -129,7 +131,7 @@ def split(line: str, separator: str) -> list[str]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a field is a number, NaN and infinity included."""
+    """Return whether a field is a number, NaN and infinity included."""
     try:
         float(text)
     except ValueError:
@@ -138,9 +140,9 @@ def is_number(text: str) -> bool:
 
 
 def place(names: Sequence[str] | None, n_fields: int, how: Reading, where: str) -> dict[str, int]:
-    """Which column has which role: as asked for, else by its name, else in the order of the columns."""
-    found = {role: _asked(getattr(how, role), role, names, n_fields, where) for role in how.roles}
-    places = {role: at for role, at in found.items() if at is not None}
+    """Assign a column to each role: the chosen one, else the first with a known name, else the first unused one."""
+    chosen = {role: _asked(getattr(how, role), role, names, n_fields, where) for role in how.roles}
+    places = {role: at for role, at in chosen.items() if at is not None}
     for role in how.roles:
         if role not in places and names is not None and role in KNOWN:
             named = [at for at, name in enumerate(names) if _known(name, role) and at not in places.values()]
@@ -158,7 +160,7 @@ def place(names: Sequence[str] | None, n_fields: int, how: Reading, where: str) 
 
 
 def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int) -> str:
-    """The columns in words."""
+    """Describe the role of each column."""
 
     def name(at: int) -> str:
         return f"column {at + 1}" if names is None or at >= len(names) else repr(names[at])
@@ -168,15 +170,15 @@ def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int)
     return used + (f"; not used: {', '.join(unused)}" if unused else "")
 
 
-def _given_separator(given: str | None) -> str | None:
-    found = given if given is None else WORDS.get(given, given.replace("\\t", "\t"))
-    if found is not None and found != "::" and len(found) != 1:
-        raise SettingError(f"`separator` must be one character, '::' or one of {', '.join(WORDS)}, got {given!r}.")
-    return found
+def _chosen_separator(name: str | None) -> str | None:
+    separator = name if name is None else WORDS.get(name, name.replace("\\t", "\t"))
+    if separator is not None and separator != "::" and len(separator) != 1:
+        raise SettingError(f"`separator` must be one character, '::' or one of {', '.join(WORDS)}, got {name!r}.")
+    return separator
 
 
 def _likeliest_separator(lines: Sequence[str], needed: int) -> str:
-    """The first separator that cuts nearly all lines into equally many fields, as many as needed if that can be."""
+    """The first separator that splits nearly all lines into equally many fields, and into at least `needed` if possible."""
 
     def fit(separator: str) -> tuple[bool, bool, bool]:
         n_fields, n_lines = Counter(len(split(line, separator)) for line in lines).most_common(1)[0]
@@ -186,7 +188,7 @@ def _likeliest_separator(lines: Sequence[str], needed: int) -> str:
 
 
 def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line names the columns: no number in it, and known names or numbers below."""
+    """Return whether the first line is a header: it has no number, and has known names or numbers below it."""
     if any(is_number(field) for field in first):
         return False
     if sum(any(_known(field, role) for role in KNOWN) for field in first) >= 2:
@@ -195,7 +197,7 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
 
 
 def _row_names(header: Sequence[str], others: Sequence[Sequence[str]], n_fields: int, how: Reading) -> tuple[str, ...]:
-    """A name for the first column, if it has none: R writes the names of rows, all different, below no name."""
+    """Name of the first column if the header lacks one, as in files of R, which hold distinct row names there."""
     short = len(how.roles) <= len(header) == n_fields - 1
     different = len({fields[0] for fields in others}) == len(others)
     ended = any(fields[-1] for fields in others)  # else each line has a separator too many
@@ -207,21 +209,21 @@ def _known(name: str, role: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A column's name without case, punctuation and endings: `userId`, `user_id` and `User` are all `user`."""
+    """Name of a column without case, punctuation and suffix: `userId`, `user_id` and `User` are all `user`."""
     return re.sub(r"(?<=.)(id|ids|name|no|number|key|code|index|idx)$", "", re.sub(r"[^a-z0-9]", "", name.lower()))
 
 
-def _asked(given: str | int | None, role: str, names: Sequence[str] | None, n_fields: int, where: str) -> int | None:
-    """Place of the column that was asked for."""
-    if given is None:
+def _asked(column: str | int | None, role: str, names: Sequence[str] | None, n_fields: int, where: str) -> int | None:
+    """Position of a column chosen by name or number."""
+    if column is None:
         return None
-    if names is not None and str(given) in names:
-        return list(names).index(str(given))
-    if str(given).isdecimal() and 1 <= int(given) <= n_fields:
-        return int(given) - 1
+    if names is not None and str(column) in names:
+        return list(names).index(str(column))
+    if str(column).isdecimal() and 1 <= int(column) <= n_fields:
+        return int(column) - 1
     held = f"columns 1 to {n_fields} and no header" if names is None else f"the columns {', '.join(map(repr, names))}"
     raise DataError(
-        f"{where}, line 1: no column {given!r} for the {SAID[role]}; it has {held}. Set `{role}` to one of them."
+        f"{where}, line 1: no column {column!r} for the {SAID[role]}; it has {held}. Set `{role}` to one of them."
     )
 
 

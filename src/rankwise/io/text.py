@@ -8,8 +8,11 @@ also counts the bad lines and names the first.
 import csv
 import io
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,17 +150,24 @@ class TextFile:
         return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
 
     def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[Batch]:
-        n = 0
+        """Parse as many blocks at a time as pyarrow has threads, and return them in order."""
+        pending, empty = deque[Future[Batch | None]](), True
+        with ThreadPoolExecutor(pa.cpu_count()) as pool:
+            for block in chain(self._blocks(), repeat(b"", pa.cpu_count())):
+                pending.append(pool.submit(self._arrow_batch, block, whole))
+                if len(pending) > pa.cpu_count() and (batch := pending.popleft().result()) is not None:
+                    empty = False
+                    yield batch
+        if empty:
+            raise Irregular
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Whole lines below the header, some 16 MB at a time."""
         with opened(self.where) as stream:
             for _ in range(self.dialect.start):
                 stream.readline()
             while block := stream.read(BLOCK):
-                batch = self._arrow_batch(block + stream.readline(), whole)
-                if batch is not None:
-                    n += batch.rows.codes.size
-                    yield batch
-        if not n:
-            raise Irregular
+                yield block + stream.readline()
 
     def _arrow_batch(self, block: bytes, whole: tuple[bool, ...]) -> Batch | None:
         """Entries of a block of lines; None if it has no lines but blank ones and comments."""
@@ -165,7 +175,7 @@ class TextFile:
             if self.how.encoding.lower() not in ("utf-8", "utf8", "utf_8"):
                 block = block.decode(self.how.encoding).encode()
             block = _simplified(block, self.dialect)
-            if not block.strip():
+            if not block or block.isspace():
                 return None
             table = self._parsed_block(block)
             sides = [
@@ -186,7 +196,7 @@ class TextFile:
         types = [pa.string() if role in ("row", "col") else pa.float64() for role in self.columns]
         return pacsv.read_csv(
             pa.BufferReader(block),
-            pacsv.ReadOptions(autogenerate_column_names=True),
+            pacsv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(block) + 1),
             pacsv.ParseOptions(
                 delimiter=UNIT.decode() if separator == "::" else separator,
                 quote_char=False if separator in ("::", " ") else '"',
