@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 from click.testing import CliRunner
-from rankwise.solvers import METHODS
 
 import rankwise
 from rankwise.cli import main
 from rankwise.engines import Shard
+from rankwise.solvers import METHODS
 
 
 def invoke(*arguments):
