@@ -669,7 +669,7 @@ def test_what_a_row_is_thought_to_be_is_what_the_weights_of_its_pattern_say(kind
 
 
 def test_patterns_are_looked_at_once_there_are_factors():
-    assert not run(BayesSweeps(), problem_of(Square(), 28), n_steps=0)[0].patterns
+    assert not run(BayesSweeps(), problem_of(Square(), 28), n_steps=0)[0].priors
     state = run(BayesSweeps(pattern_ridge=5.0), problem_of(Square(), 28), n_steps=1)[0]
     assert [pattern.ridge for pattern in state.priors] == [5.0, 5.0]
     assert state.rows.prior_means.any() and state.cols.prior_means.any()

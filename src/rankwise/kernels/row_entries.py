@@ -80,12 +80,9 @@ def set_row(mean, variance, work):
 
 
 @part
-def load_tile(entries, weights, lo, n, work):
-    """Copy entries lo to lo + n and their rows of the design to `work`; pad with entries of weight zero.
-
-    `weights` are those of `entries`: Numba leaves out the branch for weights only if None is an argument.
-    """
-    _, indices, targets, _, (factors, variances, base, base_variances) = entries
+def load_tile(indices, targets, weights, design, lo, n, work):
+    """Copy entries lo to lo + n and their rows of the design to `work`; pad with entries of weight zero."""
+    factors, variances, base, base_variances = design
     tile, tile_variances, bases, noises = work.factors, work.factor_variances, work.base, work.base_variance
     target, weight = work.target, work.weight
     for k in range(n):

@@ -45,9 +45,9 @@ spliced = numba.njit(inline="always", cache=False, **INNER)  # into the caller's
 
 
 @part
-def begin(gaussian, work):
+def begin(mean, precisions, multiplier, work):
     """Initialize the right-hand side and the diagonal of a row's normal equations with the prior's terms."""
-    (mean, precisions, multiplier), rhs, diagonal = gaussian, work.rhs, work.diagonal
+    rhs, diagonal = work.rhs, work.diagonal
     for a in range(uint64(precisions.size)):
         diagonal[a] = multiplier * precisions[a]
         rhs[a] = diagonal[a] * mean[a]
@@ -63,16 +63,17 @@ def add_other_parts(shared, penalty, i, work):
 
 
 @spliced
-def assemble(loss, entries, scale, span, few, work):
+def assemble(loss, indices, targets, weights, design, span, few, work):
     """Add the quadratic approximations of a row's entries to its normal equations; the matrix unless `few`.
 
-    Returns the expected loss, the approximations at a row of zeros, and the sum of the curvatures added to `span`'s.
+    `span` has the row's first entry, the next row's, the scale, and a sum that the curvatures are added to. Returns the
+    expected loss, the approximations at a row of zeros, and that sum.
     """
-    lo, last, curvatures = span
+    lo, last, scale, curvatures = span
     value = at_zero = 0.0
     while lo < last:
         n = min(uint64(TILE), last - lo)
-        load_tile(entries, entries.weights, lo, n, work)
+        load_tile(indices, targets, weights, design, lo, n, work)
         predict(n, work)
         tile_value, tile_at_zero, tile_curvature = approximate(loss, n, scale, work)
         value, at_zero = value + tile_value, at_zero + tile_at_zero
@@ -102,19 +103,18 @@ def complete_matrix(d, work):
 
 
 @part
-def solve_few_entries(factored, multiplier, places, work):
+def solve_few_entries(factored, multiplier, indices, first, n, work):
     """Minimize a row's quadratic through its n entries, those in the tile; O(n**2 d)."""
-    n = uint64(places.size)
     narrow = system_width(n)
     if factored is None:
         to_entries(n, narrow, work)
     else:
-        to_entries_factored(factored, multiplier, places, narrow, work)
+        to_entries_factored(factored, multiplier, indices[first : first + n], narrow, work)
     solve_positive(work.matrix, work.vector, n, narrow)
     if factored is None:
         from_entries(n, work)
     else:
-        from_entries_factored(factored, multiplier, places, work)
+        from_entries_factored(factored, multiplier, indices[first : first + n], work)
 
 
 @part
@@ -179,10 +179,9 @@ def half_distance(mean, variance, prior_mean, precisions):
 
 
 @part
-def other_terms(gaussian, shared, penalty, i, mean, variance):
-    """Expected value of the prior, the shared quadratic and the penalty at a row."""
-    prior_mean, precisions, multiplier = gaussian
-    value = multiplier * half_distance(mean, variance, prior_mean, precisions)
+def other_terms(shared, penalty, i, mean, variance):
+    """Expected value of the shared quadratic and the penalty at a row."""
+    value = 0.0
     if shared is not None:
         value += quadratic_value(shared, i, mean, variance)
     if penalty is not None:
@@ -205,13 +204,12 @@ def take_minimum(mean, variance, estimate_variances, work):
 
 
 @part
-def entries_at_minimum(gaussian, estimate_variances, work):
+def entries_at_minimum(prior_mean, precisions, multiplier, estimate_variances, work):
     """Approximations of the entries at the minimum of the quadratic, minus those at a row of zeros.
 
     The whole quadratic is ``-rhs @ x / 2`` there, of which the prior's part is subtracted.
     """
-    (prior_mean, precisions, multiplier), change = gaussian, 0.0
-    rhs, solution, diagonal = work.rhs, work.solution, work.diagonal
+    rhs, solution, diagonal, change = work.rhs, work.solution, work.diagonal, 0.0
     for a in range(uint64(precisions.size)):
         x, own = solution[a], multiplier * precisions[a]
         change += own * x * (prior_mean[a] - 0.5 * x) - 0.5 * rhs[a] * x
@@ -245,59 +243,19 @@ def interpolate(share, mean, variance, trial, estimate_variances, work):
 
 
 @spliced
-def row_loss(loss, entries, scale, span, work):
-    """Expected loss of the row that is set. A row of one tile is still loaded."""
-    lo, last = span
+def row_loss(loss, indices, targets, weights, design, span, work):
+    """Expected loss of the row that is set; `span` as in `assemble`. A row of one tile is still loaded."""
+    lo, last, scale = span
     short, value = last - lo <= uint64(TILE), 0.0
     while lo < last:
         n = min(uint64(TILE), last - lo)
         if not short:
-            load_tile(entries, entries.weights, lo, n, work)
+            load_tile(indices, targets, weights, design, lo, n, work)
         predict(n, work)
         tile_value, _, _ = approximate(loss, n, scale, work)
         value += tile_value
         lo += n
     return value
-
-
-@spliced
-def accept_minimum(row, value, at_zero, problem, work):
-    """Take the minimum of a quadratic that bounds the expected loss from above.
-
-    Returns the bound of the row's expected loss there, and half the sum of its log variances.
-    """
-    (i, mean, variance, gaussian), (_, scale, estimate_variances, shared, penalty) = row, problem
-    if take_minimum(mean, variance, estimate_variances, work):
-        change = entries_at_minimum(gaussian, estimate_variances, work)
-        change -= other_parts_at_minimum(shared, penalty, i, mean, variance, work)
-        value = at_zero + change / scale
-    return value, half_logs(variance) if estimate_variances else 0.0
-
-
-@spliced
-def accept_descent(loss, entries, row, value, problem, trial, work):
-    """Go towards the minimum of Newton's quadratic, half as far each time until the row's objective does not rise.
-
-    Returns the row's expected loss there, half the sum of its log variances, and the number of halvings.
-    """
-    (i, mean, variance, gaussian), (_, scale, estimate_variances, shared, penalty) = row, problem
-    span = entries.indptr[i], entries.indptr[i + _1]
-    log = half_logs(variance) if estimate_variances else 0.0
-    limit = scale * value + other_terms(gaussian, shared, penalty, i, mean, variance) - log
-    limit += (1e-6 if mean.itemsize == 4 else 1e-12) * abs(limit)  # rounding
-    share, halvings = 1.0, 0.0
-    for _ in range(HALVINGS):
-        interpolate(share, mean, variance, trial, estimate_variances, work)
-        new = row_loss(loss, entries, scale, span, work)
-        new_log = half_logs(trial[1]) if estimate_variances else 0.0
-        if scale * new + other_terms(gaussian, shared, penalty, i, trial[0], trial[1]) - new_log <= limit:
-            for a in range(uint64(mean.size)):
-                mean[a], variance[a] = trial[0, a], trial[1, a]
-            value, log = new, new_log
-            break
-        share *= 0.5
-        halvings += 1.0
-    return value, log, halvings
 
 
 @jit
@@ -306,37 +264,59 @@ def solve_rows(loss, entries, problem, trial, means, variances):
 
     Where the quadratic approximation is an upper bound of the expected loss, its minimum cannot raise the objective:
     then `trial` is None, and the expected loss that is returned is the bound's. Elsewhere the approximation is
-    Newton's, and `trial` is scratch of shape (2, d) for shorter steps; a row that no step improves stays as it is.
+    Newton's, and the step is halved until the row's objective does not rise, and not taken if it always does; `trial`
+    is then scratch of shape (2, d).
 
     Returns the expected loss at the improved rows, the number of halvings, half the sum of the log variances, and the
-    sum of the curvatures.
+    sum of the curvatures. Arrays are taken out of their tuples before the loop: each time costs a reference count.
     """
-    prior, scale, _, shared, penalty = problem
-    indptr, d, factored = entries.indptr, uint64(means.shape[1]), factored_of(shared)
-    work = workspace(entries.design)
-    zeros = work.zeros[:d]
+    prior, scale, estimate_variances, shared, penalty = problem
+    indptr, indices, targets, weights, design = entries
+    d, factored, work = uint64(means.shape[1]), factored_of(shared), workspace(design)
+    matrix, zeros = work.matrix, work.zeros[:d]
     loss_sum = halvings = logs = curvatures = 0.0
+    slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
     for i in range(uint64(indptr.size - 1)):
         first, last, mean, variance = indptr[i], indptr[i + _1], means[i], variances[i]
         few = is_available(shared, factored, penalty) and last - first <= min(uint64(TILE), d // _2)
-        gaussian = gaussian_row(prior, i, zeros)
-        begin(gaussian, work)
+        prior_mean, precisions, multiplier = gaussian_row(prior, i, zeros)
+        begin(prior_mean, precisions, multiplier, work)
         set_row(mean, variance, work)
         if not few:
-            work.matrix[:] = 0.0
+            matrix[:] = 0.0
         add_other_parts(shared, penalty, i, work)
-        value, at_zero, curvatures = assemble(loss, entries, scale, (first, last, curvatures), few, work)
+        span = first, last, scale, curvatures
+        value, at_zero, curvatures = assemble(loss, indices, targets, weights, design, span, few, work)
         if few:
-            solve_few_entries(factored, gaussian[2], entries.indices[first:last], work)
+            solve_few_entries(factored, multiplier, indices, first, last - first, work)
         else:
             complete_matrix(d, work)
             solve_all_components(penalty, i, mean, d, work)
-        row = i, mean, variance, gaussian
         if trial is None:
-            value, log = accept_minimum(row, value, at_zero, problem, work)
-        else:
-            value, log, halved = accept_descent(loss, entries, row, value, problem, trial, work)
-            halvings += halved
+            if take_minimum(mean, variance, estimate_variances, work):
+                change = entries_at_minimum(prior_mean, precisions, multiplier, estimate_variances, work)
+                change -= other_parts_at_minimum(shared, penalty, i, mean, variance, work)
+                value = at_zero + change / scale
+        log = half_logs(variance) if estimate_variances else 0.0
+        if trial is not None:
+            limit = scale * value + multiplier * half_distance(mean, variance, prior_mean, precisions) - log
+            limit += other_terms(shared, penalty, i, mean, variance)
+            limit += slack * abs(limit)
+            share = 1.0
+            for _ in range(HALVINGS):
+                interpolate(share, mean, variance, trial, estimate_variances, work)
+                new_value = row_loss(loss, indices, targets, weights, design, (first, last, scale), work)
+                new_log = half_logs(trial[1]) if estimate_variances else 0.0
+                new = (
+                    scale * new_value + multiplier * half_distance(trial[0], trial[1], prior_mean, precisions) - new_log
+                )
+                if new + other_terms(shared, penalty, i, trial[0], trial[1]) <= limit:
+                    for a in range(d):
+                        mean[a], variance[a] = trial[0, a], trial[1, a]
+                    value, log = new_value, new_log
+                    break
+                share *= 0.5
+                halvings += 1.0
         loss_sum += value
         logs += log
     return loss_sum, halvings, logs, curvatures
@@ -348,14 +328,14 @@ uncached_solve_rows = uncached(solve_rows)  # for parts of types that other pack
 @jit
 def expected_loss(loss, entries, means, variances):
     """Sum of the expected losses of all entries."""
-    work = workspace(entries.design)
-    indptr, value = entries.indptr, 0.0
+    indptr, indices, targets, weights, design = entries
+    work, value = workspace(design), 0.0
     for i in range(uint64(indptr.size - 1)):
         set_row(means[i], variances[i], work)
         lo, last = indptr[i], indptr[i + _1]
         while lo < last:
             n = min(uint64(TILE), last - lo)
-            load_tile(entries, entries.weights, lo, n, work)
+            load_tile(indices, targets, weights, design, lo, n, work)
             predict(n, work)
             value += tile_loss(loss, n, work)
             lo += n
