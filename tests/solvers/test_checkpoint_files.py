@@ -490,6 +490,7 @@ def through_a_file(thing, outside=None):
     packer = Packer(CLASSES, outside or {})
     tree, file = json.dumps(packer.plain(thing)), io.BytesIO()
     np.savez(file, **packer.arrays)
+    seal(file)
     arrays = read_arrays(file)
     known = {name: lambda found=found: found for name, found in (outside or {}).items()}
     return Unpacker(CLASSES, known, arrays).thing(json.loads(tree))
