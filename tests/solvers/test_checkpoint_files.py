@@ -371,7 +371,7 @@ def test_a_disk_that_fills_up_later_costs_checkpoints_and_not_the_fit(tmp_path, 
     assert digest(found) == digest(fit("economic"))
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said == [
-        "no checkpoint of step 2: no space left on device; step-00000001.checkpoint stays, and the fit goes on"
+        "no checkpoint of step 2: no space left on device; the fit continues, and step-00000001.checkpoint remains"
     ]
     assert [path.name[5:13] for path in checkpoints(tmp_path)] == ["00000000", "00000001"]
     assert sorted(path.name for path in tmp_path.iterdir())[0] == "lock"  # no temporary file is left

@@ -38,7 +38,11 @@ def ask(*what):
     """What the host says of some kills, one line for each."""
     command, env = (
         [sys.executable, "-W", "error", __file__, *map(str, what)],
-        {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "tests")},
+        {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests"))),
+        },
     )
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
