@@ -11,7 +11,7 @@ from ..losses import Quantile
 from ..model import LowRankModel
 from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs
 from ..model.residuals import PlacedEntries, entries_of
-from ..model.scales import spread_of
+from ..model.intervals import spread_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
