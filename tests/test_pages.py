@@ -64,6 +64,14 @@ def test_every_place_that_the_page_about_the_paper_names_exists():
         assert (ROOT / path).exists(), path
 
 
+def test_every_hop_from_the_command_to_the_kernel_exists_and_there_are_at_most_fifteen():
+    hops = re.findall(r"^\| \d+ \| `([\w/]+\.py)`: `(\w+)` \|", text_of("design.md"), re.M)
+    assert 10 < len(hops) <= 15
+    for path, name in hops:
+        source = (ROOT / "src/rankwise" / path).read_text(encoding="utf-8")
+        assert re.search(rf"^\s*def {name}\b", source, re.M), f"{path}: {name}"
+
+
 def test_every_line_that_break_lines_breaks_stands_once_in_its_file():
     for each in BREAKS:
         source = (ROOT / "src/rankwise" / each.file).read_text(encoding="utf-8")
