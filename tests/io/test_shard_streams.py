@@ -157,6 +157,6 @@ def test_commands_refuse_in_one_line(tmp_path):
         done = run(*words)
         assert done.exit_code == 1 and said in done.output and done.output.count("\n") <= 2, done.output
     run("shards", path, "-o", tmp_path / "f")
-    for words, said in [(("--held-out", "0.1"), "in memory"), (("--memory-limit", "10"), "give more")]:
+    for words, said in [(("--held-out", "0.1"), "in memory"), (("--memory-limit", "10"), "must be at least")]:
         done = run("fit", tmp_path / "f", "-o", tmp_path / "m.rankwise", *words)
         assert done.exit_code == 1 and said in done.output, done.output
