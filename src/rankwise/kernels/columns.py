@@ -1,7 +1,7 @@
-"""Dense blocks with one vector in each row, as wide as there are components: sums of such blocks in one pass.
+"""Sums of tall matrices, one factor per column, in one pass.
 
-Blocks come as one long vector, row after row: taking a row out of a matrix counts the matrix's users up and down, which
-takes longer than adding up sixteen numbers.
+Matrices are passed flattened: taking a row out of a matrix updates the matrix's reference count, which costs more than
+adding sixteen numbers.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ STRIDE = uint64(LANES)
 
 
 class Term(NamedTuple):
-    """One block, with a factor for each of its columns."""
+    """One matrix, with a factor for each of its columns."""
 
     factors: Any  # (width,)
     block: Any  # (n * width,)

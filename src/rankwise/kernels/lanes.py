@@ -1,8 +1,8 @@
-"""Eight numbers at once: the few vector operations that the row solves are written in.
+"""SIMD operations on eight numbers, in which the row solves are written.
 
-Numba leaves short loops to LLVM, which unrolls them for long ones and walks the rest one by one. Here the width is
-fixed. Every operation is a plain function of NumPy arrays, which is its meaning, and has a twin of a few machine
-instructions that compiled code gets instead; on a machine without eight lanes LLVM splits them.
+LLVM vectorizes Numba's loops for long trip counts and runs the remainder one by one; here the width is fixed. Every
+operation is a plain function of NumPy arrays, which defines it, and has a twin of a few machine instructions that
+compiled code gets instead. On a machine without eight lanes LLVM splits them.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
 def padded(n: int) -> int:
-    """The next multiple of eight."""
+    """`n` rounded up to a multiple of eight."""
     return -(-n // LANES) * LANES
 
 
 def pad_columns(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """A matrix in rows, with columns of zeros up to a multiple of eight; itself if it is so already."""
+    """C-contiguous matrix with columns of zeros up to a multiple of eight; `block` itself if it is one already."""
     n = block.shape[1]
     if n % LANES == 0:
         return np.ascontiguousarray(block, dtype)
-    found = np.zeros((block.shape[0], padded(n)), dtype)
-    found[:, :n] = block
-    return found
+    wide = np.zeros((block.shape[0], padded(n)), dtype)
+    wide[:, :n] = block
+    return wide
 
 
 class Lanes(types.Type):
@@ -65,11 +65,11 @@ def pick(array, places, at):
 
 
 def fetch(array, at):
-    """Ask for the memory at a place of a vector that will be needed soon; nothing changes."""
+    """Prefetch the memory at place `at` of a vector; changes nothing."""
 
 
 def store(array, at, lanes):
-    """Put eight numbers into a vector."""
+    """Store eight numbers in a vector, from place `at` on."""
     array[at : at + LANES] = lanes
 
 
@@ -117,7 +117,7 @@ def total(lanes):
 
 
 def compiled(function: Callable[..., Any], answer: Callable[..., Any], *kinds: Any) -> Any:
-    """Let compiled code have what the decorated function builds instead of `function`, of this type."""
+    """Register the decorated function as the compiled twin of `function`; `answer` gives its return type."""
     type_callable(function)(lambda context: answer)
     return lower_builtin(function, *kinds)
 
