@@ -128,14 +128,13 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 @contextmanager
 def _errors(source: Source, target: Path) -> Iterator[None]:
     """Turn errors of the network, the checksum and the file system into one sentence each."""
-    from requests import HTTPError, RequestException
+    from requests import RequestException
 
     by_hand = f"try again, or get {source.published} by other means and put it at {target}."
     try:
         yield
     except RequestException as error:
-        refused = isinstance(error, HTTPError) and error.response is not None
-        reason = f"HTTP status {error.response.status_code}" if refused else _cause(error)
+        reason = _cause(error) if error.response is None else f"HTTP status {error.response.status_code}"
         raise DataError(f"Cannot fetch {source.address} ({reason}); {by_hand}") from None
     except ValueError:  # raised by pooch for a wrong checksum
         raise DataError(

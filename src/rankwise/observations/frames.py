@@ -1,6 +1,5 @@
 """Entries from data frames: any library that narwhals supports, or any object with ``__arrow_c_stream__``."""
 
-from collections.abc import Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -126,7 +125,7 @@ def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
     """Column of a frame by its name; `use` is the parameter that names it."""
     wrapped = as_frame(frame)
     names = _names(wrapped)
-    if not isinstance(name, Hashable) or name not in names:
+    if name not in names:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
     return wrapped.get_column(name)
