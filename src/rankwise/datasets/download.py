@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from .._errors import DataError, SettingError
 from .._locks import alone
@@ -76,8 +77,12 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     target = source.target(folder)
     headers = {"User-Agent": "rankwise", "Accept-Encoding": "identity"}  # identity: bytes as published
     with _errors(source, target), _quiet(pooch.get_logger()), ExitStack() as stack:
-        hooks = {"response": lambda response, **_: stack.callback(response.close)}  # pooch leaves responses open
-        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, timeout=timeout, headers=headers, hooks=hooks)
+
+        def close_at_end(response: Any, **_: Any) -> None:  # pooch leaves responses open
+            stack.callback(response.close)
+
+        options: dict[str, Any] = {"headers": headers, "timeout": timeout, "hooks": {"response": close_at_end}}
+        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, **options)
         target.parent.mkdir(parents=True, exist_ok=True)
         with alone(target.parent):
             pooch.retrieve(source.address, f"sha256:{source.sha256}", target.name, target.parent, downloader=downloader)

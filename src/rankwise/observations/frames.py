@@ -155,7 +155,7 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[A
 
 
 def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
-    """Number the values of a pyarrow array.
+    """Number the values of a pyarrow array or chunked array.
 
     Returns
     -------
@@ -164,7 +164,11 @@ def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
     codes : ndarray of int64, shape (n,)
         Index into `distinct`; -1 for null.
     """
+    import pyarrow as pa
+
     encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
     codes = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
     used = np.zeros(len(encoded.dictionary) + 1, bool)
     used[codes] = True
