@@ -269,7 +269,7 @@ WRONG = {
         {"a": pd.to_datetime(["2020-01-01", None])},
         "auto",
         rw.DataError,
-        "is of type datetime64.*no loss takes",
+        "is of type Datetime.*no loss takes",
     ),
     "text without order": ({"a": ["x", "y"]}, {"a": "ordinal"}, rw.DataError, "no order that is known"),
     "text as a number": ({"a": ["x", "y"]}, "huber", rw.DataError, "holds 'x', but the kind 'huber' needs numbers"),

@@ -51,6 +51,7 @@ COLUMNS = {
         {"user": c["user"], "item": pd.array(c["item"], "Int64"), "rating": pd.array(c["rating"], "Float64")}
     ),
     "pandas arrow": lambda c: pa.table(c).to_pandas(types_mapper=pd.ArrowDtype),
+    "pandas chunks": lambda c: pd.concat([pd.DataFrame(c)[:3], pd.DataFrame(c)[3:]]),
     "polars category": lambda c: pl.DataFrame(c).with_columns(pl.col("user").cast(pl.Categorical)),
     "polars small": lambda c: pl.DataFrame(c).with_columns(
         pl.col("item").cast(pl.Int8), pl.col("rating").cast(pl.Float32)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -77,8 +78,12 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
     target = source.target(folder)
     headers = {"User-Agent": "rankwise", "Accept-Encoding": "identity"}  # identity: bytes as published
     with _errors(source, target), _quiet(pooch.get_logger()), ExitStack() as stack:
-        hooks = {"response": lambda response, **_: stack.callback(response.close)}  # pooch leaves responses open
-        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, timeout=timeout, headers=headers, hooks=hooks)
+
+        def close_at_end(response: Any, **_: Any) -> None:  # pooch leaves responses open
+            stack.callback(response.close)
+
+        options: dict[str, Any] = {"headers": headers, "timeout": timeout, "hooks": {"response": close_at_end}}
+        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, **options)
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
             pooch.retrieve(source.address, f"sha256:{source.sha256}", target.name, target.parent, downloader=downloader)
@@ -129,14 +134,13 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 @contextmanager
 def _errors(source: Source, target: Path) -> Iterator[None]:
     """Turn errors of the network, the checksum and the file system into one sentence each."""
-    from requests import HTTPError, RequestException
+    from requests import RequestException
 
     by_hand = f"try again, or get {source.published} by other means and put it at {target}."
     try:
         yield
     except RequestException as error:
-        refused = isinstance(error, HTTPError) and error.response is not None
-        reason = f"HTTP status {error.response.status_code}" if refused else _cause(error)
+        reason = _cause(error) if error.response is None else f"HTTP status {error.response.status_code}"
         raise DataError(f"Cannot fetch {source.address} ({reason}); {by_hand}") from None
     except ValueError:  # raised by pooch for a wrong checksum
         raise DataError(

@@ -87,7 +87,7 @@ class Source:
         return folder / PurePosixPath(self.file).parent / self.published
 
     def find(self, folder: Path) -> Path | None:
-        """Find the data set in a data folder: its file, that file in gzip, the download, or the download at the top level.
+        """Find the data set in a data folder: its file, that file in gzip, the download, or the download at the top.
 
         For MovieLens 1M, these are in order ``ml-1m/ratings.dat``, ``ml-1m/ratings.dat.gz``, ``ml-1m/ml-1m.zip`` and
         ``ml-1m.zip`` below the data folder `folder`.

@@ -178,7 +178,7 @@ def _chosen_separator(name: str | None) -> str | None:
 
 
 def _likeliest_separator(lines: Sequence[str], needed: int) -> str:
-    """The first separator that splits nearly all lines into equally many fields, and into at least `needed` if possible."""
+    """The first separator that splits nearly all lines into equally many fields, at least `needed` if possible."""
 
     def fit(separator: str) -> tuple[bool, bool, bool]:
         n_fields, n_lines = Counter(len(split(line, separator)) for line in lines).most_common(1)[0]

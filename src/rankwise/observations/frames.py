@@ -1,6 +1,5 @@
 """Entries from data frames: any library that narwhals supports, or any object with ``__arrow_c_stream__``."""
 
-from collections.abc import Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -126,7 +125,7 @@ def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
     """Column of a frame by its name; `use` is the parameter that names it."""
     wrapped = as_frame(frame)
     names = _names(wrapped)
-    if not isinstance(name, Hashable) or name not in names:
+    if name not in names:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
     return wrapped.get_column(name)
@@ -156,7 +155,7 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[A
 
 
 def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
-    """Number the values of a pyarrow array.
+    """Number the values of a pyarrow array or chunked array.
 
     Returns
     -------
@@ -165,7 +164,11 @@ def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
     codes : ndarray of int64, shape (n,)
         Index into `distinct`; -1 for null.
     """
+    import pyarrow as pa
+
     encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
     codes = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
     used = np.zeros(len(encoded.dictionary) + 1, bool)
     used[codes] = True
