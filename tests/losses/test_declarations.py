@@ -216,7 +216,7 @@ def test_a_users_quadratic_loss_is_solved_by_least_squares():
         ({"link": "probit"}, "`link` must be one of identity, logit, log, got 'probit'"),
         ({"domain": "signs"}, "`domain` must be a `rankwise.losses.Domain`, .* got 'signs'"),
     ],
-    ids=str,
+    ids=["smooth", "quadratic", "kinks", "link", "domain"],
 )
 def test_facts_that_cannot_be_true_are_refused(facts, message):
     with pytest.raises(rw.LossError, match=message):

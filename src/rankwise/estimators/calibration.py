@@ -9,9 +9,8 @@ from .._checks import is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
-from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs
+from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
 from ..model.residuals import PlacedEntries, entries_of
-from ..model.intervals import spread_of
 from ..observations import Observations
 from ..observations.build import rows_of
 from ..selection import split_entries
