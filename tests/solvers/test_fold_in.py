@@ -342,7 +342,7 @@ def test_a_loss_of_ones_own_must_be_given_with_a_model_from_a_file(tmp_path):
 
 def test_a_model_that_lacks_what_was_known_of_rows_says_so():
     model = replace(fitted(), learned=None)
-    with pytest.raises(SettingError, match="fit it again"):
+    with pytest.raises(SettingError, match="fit the model again"):
         fold_in(model, np.ones((1, SHAPE[1])))
 
 

@@ -114,15 +114,10 @@ class Sweeps(Solver[Problem, SweepState]):
         """Sides of the model; raises `SettingError` unless it was fitted by these sweeps with the same offsets."""
         name, learned = type(self).__name__, start.learned
         if learned is None or learned.uncertain != self.uncertain:
-            raise SettingError(
-                f"{name} can only be warm-started from a model fitted by {name}; set warm_start=False to fit from "
-                "scratch."
-            )
+            raise SettingError(f"{name} can only be warm-started from a model fitted by {name}; set warm_start=False.")
         bare = self.offsets == "none" and start.offsets is not None
         if bare or (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
-            raise SettingError(
-                f"offsets={self.offsets!r} differs from the offsets of the model; use those, or set warm_start=False."
-            )
+            raise SettingError(f"offsets={self.offsets!r} differs from the offsets of the model; set warm_start=False.")
         if rank < learned.rank:
             raise SettingError(
                 f"`rank` must be at least the model's, {learned.rank}, for a warm start of {name}, got {rank}; for "
