@@ -137,7 +137,8 @@ def test_the_estimator_finds_the_same_model(client, settings):
     frame = ratings(signs=settings.get("loss") == "logistic")
     wanted = MatrixCompletion(**settings).fit(frame, **NAMES)
     given = dd.from_pandas(frame.sample(frac=1.0, random_state=3), npartitions=4, sort=False)
-    found = MatrixCompletion(**settings).fit(given, **NAMES)
+    with client.as_current():
+        found = MatrixCompletion(**settings).fit(given, **NAMES)
     for part in ("path", "U", "V"):
         assert getattr(found.model_, part).tobytes() == getattr(wanted.model_, part).tobytes()
     assert found.model_.targets.low == wanted.model_.targets.low
@@ -154,7 +155,8 @@ def test_a_fitted_estimator_is_like_any_other(client, tmp_path):
     frame = ratings()
     frame.to_parquet(tmp_path / "ratings.parquet")
     estimator = MatrixCompletion(loss="square", method="eglrl", rank=2)
-    estimator.fit(tmp_path / "ratings.parquet", **NAMES, held_out=frame[:50])
+    with client.as_current():
+        estimator.fit(tmp_path / "ratings.parquet", **NAMES, held_out=frame[:50])
     assert estimator.history_[0].score is not None
     estimator.save(tmp_path / "model.rankwise")
     loaded = rankwise.load(tmp_path / "model.rankwise")
