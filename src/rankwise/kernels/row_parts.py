@@ -97,7 +97,10 @@ class RowProblem(NamedTuple):
         return all(part is None or type(part) in BUILT_IN for part in (self.shared, self.prior, self.penalty))
 
     def map_arrays(self, by_row: Change, others: Change) -> "RowProblem":
-        """Apply `by_row` to all arrays with a line per row of the matrix, and `others` to the rest."""
+        """Apply `by_row` to all arrays with a line per row of the matrix, and `others` to the rest.
+
+        Fields of parts are arrays, or what stands for one in a message, numbers, or None.
+        """
         shared, prior, penalty = (_mapped(part, by_row, others) for part in (self.shared, self.prior, self.penalty))
         return self._replace(shared=shared, prior=prior, penalty=penalty)
 
@@ -177,7 +180,7 @@ def _mapped(piece: Any, by_row: Change, others: Change) -> Any:
         change = by_row if name in names else others
         if isinstance(value, SharedFactor):
             return SharedFactor(*map(change, value))
-        return change(value) if isinstance(value, np.ndarray) else value
+        return value if value is None or isinstance(value, bool | int | float) else change(value)
 
     return type(piece)(*(changed(name, value) for name, value in zip(piece._fields, piece, strict=True)))
 
