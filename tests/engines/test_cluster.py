@@ -245,7 +245,7 @@ def test_shards_go_when_the_engine_is_closed_and_come_back_when_needed(client):
 
 
 def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
-    """What docs/cluster.md says: 36 trips under the square loss with 30 power iterations, vectors and no more."""
+    """The costs in docs/scale.md: 36 trips under the square loss with 30 power iterations, vectors and no more."""
     observations, seen = some_entries(), []
     problem = Problem(on_cluster(client, observations), Square())
     solve(
@@ -280,7 +280,7 @@ def parts_of(numbers):
 
 
 def test_bytes_of_a_sweep_with_a_given_ridge(client):
-    """What docs/cluster.md says, and the ridge of every component to every worker."""
+    """The costs in docs/scale.md, and the ridge of every component to every worker."""
     observations, seen, rank = some_entries(), [], 3
     problem = Problem(on_cluster(client, observations), Square())
 
@@ -297,7 +297,7 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
 
 
 def test_round_trips_of_a_sweep(client):
-    """What docs/cluster.md says: one trip for each side with a given ridge; with the pattern, ten in all."""
+    """The costs in docs/scale.md: one trip for each side with a given ridge; with the pattern, ten in all."""
     for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):
         seen = []
         problem = Problem(on_cluster(client, some_entries()), Square())
