@@ -178,17 +178,17 @@ REFUSED = {
 @pytest.mark.parametrize(("what", "settings"), REFUSED.items(), ids=REFUSED)
 def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
     entries = on_cluster(client, some_entries())
-    with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
+    with pytest.raises(SettingError, match=f"{what}.* requires the entries in memory, and these are in a Clus"):
         MatrixCompletion(**settings).fit(entries)
 
 
 def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
     observations = some_entries()
     estimator = MatrixCompletion(rank=2, max_iter=2).fit(on_cluster(client, observations))
-    with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
+    with pytest.raises(SettingError, match="`residuals` requires the entries in memory"):
         estimator.residuals()
     fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
-    with pytest.raises(SettingError, match='by="quantiles" needs the entries in memory'):
+    with pytest.raises(SettingError, match='by="quantiles" requires the entries in memory'):
         estimator.calibrate(fresh, by="quantiles")
     low, high = estimator.calibrate(fresh).predict_interval([0], [0])
     assert low < high

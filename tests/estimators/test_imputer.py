@@ -283,7 +283,7 @@ WRONG = {
     "unknown kind": ({"a": [1.0, 2.0]}, ["cubic"], rw.SettingError, "Column 'a' cannot have the kind 'cubic'"),
     "unknown column": ({"a": [1.0, 2.0]}, {"b": "huber"}, rw.SettingError, "names 'b', which the table does not have"),
     "too many kinds": ({"a": [1.0, 2.0]}, ["huber"] * 2, rw.SettingError, "has 2 kinds, but the table has 1 columns"),
-    "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "must be a kind, a list of kinds or a dict"),
+    "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "The 'columns' parameter of LowRankImputer must be"),
     "names that mix types": (
         {"a": [1.0, 2.0], 1: [1.0, 2.0]},
         "auto",
@@ -314,7 +314,7 @@ def test_frames_that_cannot_be_written_to_get_one_sentence(table, message):
 def test_it_must_be_fitted_first_and_with_a_sound_rank():
     with pytest.raises(rw.NotFittedError, match="call `fit` first"):
         LowRankImputer().transform(COLOURS)
-    with pytest.raises(rw.SettingError, match="`rank` must be an integer of at least 1 or 'auto', got 0"):
+    with pytest.raises(rw.SettingError, match="`rank` must be a positive integer or 'auto', got 0"):
         LowRankImputer(rank=0).fit(COLOURS)
 
 
