@@ -284,6 +284,9 @@ def same(one, other):
         elif isinstance(a, Seen):
             if type(b) is not Seen or not all(map(np.array_equal, a, b)):
                 return False
+        elif isinstance(a, dict) and any(isinstance(part, np.ndarray) for part in a.values()):
+            if a.keys() != b.keys() or not all(np.array_equal(a[key], b[key]) for key in a):
+                return False
         elif isinstance(a, np.ndarray):
             if b is None or (a.dtype, a.shape, a.tobytes()) != (b.dtype, b.shape, b.tobytes()):
                 return False
