@@ -222,7 +222,13 @@ BREAKS = [
         plain=False,
     ),
     Break("engines/cluster/client.py", "[*past, *calls]", "calls", "test_cluster_deaths.py", "two_die", plain=False),
-    Break("solvers/checkpoint.py", "max(APART, SHARE * self._took)", "APART", "test_checkpoint.py", "small_share"),
+    Break(
+        "solvers/checkpoint.py",
+        "max(CHECKPOINT_INTERVAL, SHARE * self._took)",
+        "CHECKPOINT_INTERVAL",
+        "test_checkpoint.py",
+        "small_share",
+    ),
     Break(
         "solvers/checkpoint.py",
         "lock.acquire(timeout=0)",
@@ -328,7 +334,11 @@ BREAKS = [
     ),
     Break("model/targets.py", "predicted[some] = model.at(", "predicted[some] = 0.9 * model.at(", "test_decoding.py"),
     Break(
-        "model/targets.py", "grid.size <= min(MOST, targets.size / 2)", "grid.size <= MOST", "test_decoding.py", "grid"
+        "model/targets.py",
+        "grid.size <= min(MAX_GRID, targets.size / 2)",
+        "grid.size <= MAX_GRID",
+        "test_decoding.py",
+        "grid",
     ),
     Break(
         "kernels/row_entries.py",

@@ -43,7 +43,7 @@ def example(*commands: str) -> str:
 )
 @click.option(
     "--method",
-    type=click.Choice(options.METHODS),
+    type=click.Choice(options.METHOD_CHOICES),
     default="bayes",
     show_default=True,
     metavar="NAME",
@@ -51,7 +51,7 @@ def example(*commands: str) -> str:
 )
 @click.option(
     "--offsets",
-    type=click.Choice(options.OFFSETS),
+    type=click.Choice(options.OFFSET_CHOICES),
     default="auto",
     show_default=True,
     help="Offsets added to the low-rank part; auto is both for bayes and factors, and none for other methods.",
@@ -132,7 +132,7 @@ def fit(**given: Any) -> None:
 )
 @click.option(
     "--decode",
-    type=click.Choice(options.DECODINGS),
+    type=click.Choice(options.DECODING_CHOICES),
     help="Map predictions to the values of the training entries, as the error measure requires: median for MAE.",
 )
 @click.option(

@@ -11,7 +11,7 @@ from ..observations.frames import coded, column_of, numbers_of, refuse_unlabelle
 from ..observations.labels import numbered
 
 Array = NDArray[Any]
-SIDES = (("row", "row"), ("col", "column"))  # as settings and sentences call them
+LABEL_COLUMNS = (("row", "row"), ("col", "column"))  # as settings and sentences call them
 
 
 class Names(NamedTuple):
@@ -65,7 +65,7 @@ class Scan(NamedTuple):
 def scan(part: Any, names: Names) -> Scan:
     """Scan a partition; invalid lines are counted, not raised, since their number in the whole frame is not known."""
     counted, unlabelled = [], []
-    for name, (use, which) in zip(names[:2], SIDES, strict=True):
+    for name, (use, which) in zip(names[:2], LABEL_COLUMNS, strict=True):
         labels, codes = coded(column_of(part, name, use), which)
         counted.append(Counted(labels, np.bincount(codes[codes >= 0], minlength=labels.size)))
         unlabelled.append(_invalid(codes < 0, codes))

@@ -13,7 +13,7 @@ from ..io.text import BadLineError
 from ..observations import Observations
 
 Array = NDArray[Any]
-LEAST = 2  # entries that a row or a column has after `paper_filter`
+MIN_ENTRIES = 2  # entries that a row or a column has after `paper_filter`
 
 
 def read_movielens(path: AnyPath) -> Observations:
@@ -110,7 +110,7 @@ def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike) -> Observa
 def _frequent(nodes: Array) -> tuple[Array, Array, Array]:
     """Nodes that occur at least twice, the index among them of each of their occurrences, the mask of occurrences."""
     labels, codes, counts = np.unique(nodes, return_inverse=True, return_counts=True)
-    frequent = counts >= LEAST
+    frequent = counts >= MIN_ENTRIES
     mask = frequent[codes]
     return labels[frequent], (np.cumsum(frequent) - 1)[codes[mask]], mask
 

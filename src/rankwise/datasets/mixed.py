@@ -12,7 +12,7 @@ from .._errors import SettingError
 from ..selection.splits import generator
 
 Array = NDArray[Any]
-KINDS = ("real", "boolean", "ordered", "category", "count")
+COLUMN_KINDS = ("real", "boolean", "ordered", "category", "count")
 GRADES = ("E", "D", "C", "B", "A")  # of the ordered columns, lowest first
 STRENGTH = 2.0  # standard deviation of the scores
 COLOURS = ("blue", "green", "red", "white")  # of the category columns
@@ -92,8 +92,8 @@ def mixed_table(
     truth: dict[str, Array] = {}
     kinds: dict[str, str] = {}
     for j in range(n_columns):
-        kind = KINDS[j % len(KINDS)]
-        name = f"{kind}_{j // len(KINDS)}"
+        kind = COLUMN_KINDS[j % len(COLUMN_KINDS)]
+        name = f"{kind}_{j // len(COLUMN_KINDS)}"
         kinds[name] = kind
         columns[name], truth[name] = _DRAW[kind](_Scores(factors, rng), rng)
     hidden = rng.random((n_rows, n_columns)) < missing

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._digests import checksum
 from ..kernels import pattern
 from ..kernels.expected import majorised
-from ..kernels.row_entries import Entries
+from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import uncached_solve_rows
 from ..losses import Loss
@@ -226,8 +226,8 @@ class Shard:
         own = slice(self.start, self.stop)
         return np.array([self.loss.expected_loss(self.formula, self._entries(design), means[own], variances[own])])
 
-    def _entries(self, design: Design) -> Entries:
-        return Entries(self.indptr, self.indices, self.targets, self.weights, design.padded())
+    def _entries(self, design: Design) -> RowEntries:
+        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design.padded())
 
     @operation(Join.CONCATENATE)
     def checksum(self) -> Array:

@@ -18,7 +18,7 @@ from ..observations import is_frame
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fold_in, solve
 from .base import LowRankEstimator
 from .frames import Cells, as_table, filled, read
-from .tables import Table, Targets
+from .tables import ColumnTargets, Table
 
 Array = NDArray[Any]
 BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
@@ -172,7 +172,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         names = super().get_feature_names_out(input_features)
         return np.asarray(names)[self._output_columns()]
 
-    def _fit_bayes(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+    def _fit_bayes(self, targets: ColumnTargets, scales: Array, n_rows: int, seed: int) -> Fit:
         """Fit few factors and re-estimate the noise of each column, in turns until the noise settles."""
         solver = BayesSweeps("columns", pattern_prior=False)
         model: Any = None
@@ -184,7 +184,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
                 break
         return Fit(model, previous)
 
-    def _fit_ridge(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+    def _fit_ridge(self, targets: ColumnTargets, scales: Array, n_rows: int, seed: int) -> Fit:
         """Fit many factors with a common ridge."""
         solver = FactorSweeps("columns", ridge=RIDGE)
         model, self.n_iter_ = self._solve(solver, RIDGE_RANK, self.table_.problem(targets, scales, n_rows), seed)

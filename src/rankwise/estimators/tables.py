@@ -16,10 +16,10 @@ from .columns import TURN, Classes, Column, Constant, Count, Levels, Real
 from .frames import Cells
 
 Array = NDArray[Any]
-Targets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
+ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
 REAL = (Square, Huber, Absolute, Quantile)
 ORDERED = {kind.name: kind for kind in (ProportionalOdds, Ordinal, OrdinalHinge)}
-KINDS = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
+COLUMN_LOSSES = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
 BY_TYPE = {
     "real": "huber",
     "boolean": "logistic",
@@ -59,7 +59,7 @@ class Table:
         ends = np.cumsum([0] + [len(column.losses) for column in self.columns])
         return [slice(int(lo), int(hi)) for lo, hi in pairwise(ends)]
 
-    def targets(self, cells: list[Cells]) -> Targets:
+    def targets(self, cells: list[Cells]) -> ColumnTargets:
         """Rows that have a value, and their targets, for each column."""
         found = []
         for each, column, kind in zip(cells, self.columns, self.kinds, strict=True):
@@ -83,7 +83,7 @@ class Table:
             found.append(values)
         return found
 
-    def scales(self, targets: Targets, predicted: Array, variances: Array) -> Array:
+    def scales(self, targets: ColumnTargets, predicted: Array, variances: Array) -> Array:
         """Weight of each column's loss, repeated for every column of the matrix it becomes.
 
         Likelihoods of levels and categories weigh one; numbers as their noise says, counts less if they spread
@@ -94,7 +94,7 @@ class Table:
             found[place] = column.weight(wanted, predicted[rows, place], variances[rows, place])
         return found
 
-    def problem(self, targets: Targets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
+    def problem(self, targets: ColumnTargets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
         """Observed entries with codes for targets, and the loss that knows them; None if no cell has a value."""
         rows, cols, wanted = [], [], []
         for place, (present, found) in zip(self.places(), targets, strict=True):
@@ -134,12 +134,12 @@ def chosen_kinds(cells: list[Cells], wanted: Any) -> list[str | Loss]:
 def _kind(cells: Cells, wanted: Any) -> str | Loss:
     if isinstance(wanted, Loss) and isinstance(wanted, REAL):
         return wanted
-    if isinstance(wanted, str) and wanted in KINDS:
+    if isinstance(wanted, str) and wanted in COLUMN_LOSSES:
         return wanted
     if not (isinstance(wanted, str) and wanted == "auto"):
         raise SettingError(
-            f"Column {cells.name!r} cannot have the kind {wanted!r}; use 'auto', {', '.join(map(repr, KINDS))}, "
-            "or a loss for numbers such as `rankwise.losses.Huber(1.0)`."
+            f"Column {cells.name!r} cannot have the kind {wanted!r}; use 'auto', {', '.join(map(repr, COLUMN_LOSSES))}"
+            ", or a loss for numbers such as `rankwise.losses.Huber(1.0)`."
         )
     if cells.type == "integer":
         return "poisson" if not (cells.present < 0).any() else "huber"

@@ -19,7 +19,7 @@ from .dialect import ROLES, Reading
 from .files import AnyPath, format_of
 from .label_column import LabelColumn, as_numbers
 from .parquet import ParquetFile
-from .text import Batch, Irregular, TextFile
+from .text import EntryBatch, Irregular, TextFile
 
 Array = NDArray[Any]
 
@@ -206,7 +206,7 @@ def shard_file(
     return Path(folder), tuple(text.notes)
 
 
-def _chunk(batch: Batch) -> tuple[Array, ...]:
+def _chunk(batch: EntryBatch) -> tuple[Array, ...]:
     """Labels and numbers of entries as `write_shards` takes them."""
     return batch.rows.labels, batch.cols.labels, *batch.numbers
 

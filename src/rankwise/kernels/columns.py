@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 from numba import float64, uint64
 
 from .jit import jit
-from .lanes import LANES, accumulate, add, load, product, store, times, widen
-
-STRIDE = uint64(LANES)
+from .lanes import STRIDE, accumulate, add, load, product, store, times, widen
 
 
 class Term(NamedTuple):

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import types, uint64
 from numba.extending import lower_builtin, models, register_model, type_callable
 from numpy.typing import NDArray
 
 LANES = 8
+STRIDE = uint64(LANES)  # step of loops over lanes
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr, pdtrik
 from .._errors import SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
-from .targets import MOST, Targets
+from .targets import MAX_GRID, Targets
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -105,8 +105,8 @@ def _likeliest(model: "LowRankModel", x: Array, variances: Array, rows: Array, c
 def _grid(targets: Targets, how: str) -> Array:
     if not targets.grid.size:
         raise SettingError(
-            f"decode={how!r} needs training targets of at most {MOST} different values, each twice or more on average; "
-            "use 'clip'."
+            f"decode={how!r} needs training targets of at most {MAX_GRID} different values, each twice or more on "
+            "average; use 'clip'."
         )
     return targets.grid
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 KEPT = 10_000  # scores that are stored; more would change a coverage by less than 1 in 10,000
 NARROWEST = 0.1  # least half-width from two quantile fits, relative to the median one; they may meet or cross
-ROUNDS = 5  # alternations between row and column scales; their products settle in two or three
-LEAST = 0.05  # least scale of a row or column, relative to the mean
+SCALE_ROUNDS = 5  # alternations between row and column scales; their products settle in two or three
+MIN_SCALE = 0.05  # least scale of a row or column, relative to the mean
 
 
 class Bound(NamedTuple):
@@ -227,7 +227,7 @@ def spread_of(model: "LowRankModel", rows: Array, cols: Array, targets: Array, w
     sizes = np.sqrt(squares / left)
     counts = np.ones(targets.size) if weights is None else weights.astype(np.float64)
     row_scales, col_scales = (np.ones(size) for size in model.shape)
-    for _ in range(ROUNDS):
+    for _ in range(SCALE_ROUNDS):
         row_scales = _shrunk_means(sizes / col_scales[cols], rows, counts, model.shape[0])
         col_scales = _shrunk_means(sizes / row_scales[rows], cols, counts, model.shape[1])
     return Spread(noise, row_scales, col_scales)
@@ -255,7 +255,7 @@ def _shrunk_means(sizes: Array, group: Array, counts: Array, n_groups: int) -> N
     if not variance > 0:
         return np.ones(n_groups)
     trust = np.divide(total, total + within / variance, out=np.zeros(n_groups), where=total > 0)
-    scales: NDArray[np.float64] = np.maximum(1 + trust * (means / overall - 1), LEAST)
+    scales: NDArray[np.float64] = np.maximum(1 + trust * (means / overall - 1), MIN_SCALE)
     return scales
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
-BLOCK = 64  # rows that one thread ranks at a time
+TASK_ROWS = 64  # rows that one thread ranks at a time
 
 
 class Seen(NamedTuple):
@@ -150,14 +150,14 @@ def best_columns(
     left, right = (np.ascontiguousarray(factor) for factor in (left, right))
 
     def rank_rows(first: int) -> None:
-        part, ends = slice(first, first + BLOCK), slice(first, first + BLOCK + 1)
+        part, ends = slice(first, first + TASK_ROWS), slice(first, first + TASK_ROWS + 1)
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
         topk.best_columns(left[part], right, base[part], shift, *left_out, *out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
-            list(pool.map(rank_rows, range(0, n_rows, BLOCK)))
+            list(pool.map(rank_rows, range(0, n_rows, TASK_ROWS)))
     filled = np.arange(width) < best.counts[:, None]
     columns = columns if candidates is None or not candidates.size else candidates[columns]
     best.columns[:, :width][filled], best.scores[:, :width][filled] = columns[filled], values[filled]

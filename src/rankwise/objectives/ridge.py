@@ -42,7 +42,7 @@ class Ridged:
 
     def __new__(cls, objective: Objective, ridge: float) -> "Ridged":
         """Return an instance with the protocols of `objective`."""
-        parts = tuple(part for protocol, part in PARTS if isinstance(objective, protocol))
+        parts = tuple(part for protocol, part in CAPABILITIES if isinstance(objective, protocol))
         made: Ridged = object.__new__(_with(cls, parts))  # type: ignore[arg-type]  # classes are hashable
         return made
 
@@ -189,7 +189,7 @@ class _RehearsablePart(Ridged):
         return self.objective.rehearsal()
 
 
-PARTS = (
+CAPABILITIES = (
     (Movable, _MovablePart),
     (Entrywise, _EntrywisePart),
     (Checkpointable, _CheckpointablePart),

@@ -12,7 +12,7 @@ from .labels import numbered
 if TYPE_CHECKING:
     import narwhals as nw
 
-FEW = 4  # columns that a list of entries has: row, column, value, perhaps a time
+LONG_FRAME_WIDTH = 4  # columns that a list of entries has: row, column, value, perhaps a time
 NO_FRAMES = {"builtins", "numpy", "scipy", "rankwise"}  # packages without frames: narwhals, 70 ms, is not loaded
 
 
@@ -239,7 +239,7 @@ def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
 def _refuse_list(array: NDArray[Any]) -> None:
     """Raise if what should be a matrix with missing entries looks like a list of entries."""
     n_lines, n_columns = array.shape
-    if 3 <= n_columns <= FEW < n_lines and np.isfinite(array).all() and not (array[:, :2] % 1).any():
+    if 3 <= n_columns <= LONG_FRAME_WIDTH < n_lines and np.isfinite(array).all() and not (array[:, :2] % 1).any():
         raise DataError(
             f"A frame of {n_columns} columns with nothing missing reads like a list of entries: name its columns with "
             "row=, col= and value=; or, if it is the matrix, give its values as an array."

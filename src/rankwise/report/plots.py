@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from .._checks import is_whole
 from .._errors import NotFittedError, SettingError
 from ..model import LowRankModel
+from ..model.ranking import AXES
 from ..selection import Choice
 from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
 from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
-
-AXES = ("rows", "columns")
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:

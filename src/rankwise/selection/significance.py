@@ -10,7 +10,7 @@ from scipy import stats
 from .._checks import is_number
 from .._errors import DataError, SettingError
 
-ROUNDING = 1e-12  # relative to the scores: smaller differences are rounding errors
+TIE_TOLERANCE = 1e-12  # relative to the scores: smaller differences are rounding errors
 
 
 def best_methods(
@@ -65,7 +65,7 @@ def _finished(scores: Mapping[str, ArrayLike | None]) -> dict[str, NDArray[Any]]
 
 def _p_value(best: NDArray[Any], other: NDArray[Any]) -> float:
     """Return the two-sided p-value of the paired t-test; SciPy's is undefined for differences that do not vary."""
-    differences, tiny = best - other, ROUNDING * float(np.abs(best).max())
+    differences, tiny = best - other, TIE_TOLERANCE * float(np.abs(best).max())
     if np.abs(differences).max() <= tiny:
         return 1.0
     if differences.size == 1 or differences.std(ddof=1) <= tiny:

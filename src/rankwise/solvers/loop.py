@@ -275,7 +275,7 @@ class _Scorer:
         return float(self.score(self.targets, predicted))
 
 
-LONG = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
+SLOW_REHEARSAL = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
 _rehearsed: set[Hashable] = set()
 
 
@@ -293,7 +293,7 @@ def _rehearse(objective: Objective, solver: Solver[Any, Any]) -> float:
         return 0.0
     start = time.perf_counter()
     extra = {"extra": {"phase": "compiling"}}
-    warning = threading.Timer(LONG, log.warning, ["compiling kernels for this loss, once"], extra)
+    warning = threading.Timer(SLOW_REHEARSAL, log.warning, ["compiling kernels for this loss, once"], extra)
     warning.daemon = True
     warning.start()
     try:

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 DIVERGED = 1e8  # times the first value: then the Lipschitz constant is too small
 FLOOR = 1e-4  # smallest weight of the search for a rank, relative to the largest useful one
 ABOVE = 10  # consecutive steps above the wanted rank after which a weight is rejected
-SPARE = 5  # random directions beside the last subspace, so that the rank can grow
+RANDOM_DIRECTIONS = 5  # random directions beside the last subspace, so that the rank can grow
 NEW = 0.03  # smallest squared norm outside the span of the others for a direction of the start block
 
 
@@ -194,7 +194,7 @@ class AISImpute(Solver[Movable, ProximalState]):
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
         while True:
-            state = ProximalState(weight, weight, rank + SPARE, best, best, limit)
+            state = ProximalState(weight, weight, rank + RANDOM_DIRECTIONS, best, best, limit)
             solution = self._solve_at(objective, state, rank)
             if solution.s.size <= rank:
                 high, best = weight, solution
@@ -231,7 +231,7 @@ def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
 
 def _top_value(objective: Movable) -> float:
     """Return the top singular value of the gradient at zero: for larger weights, the solution is zero."""
-    start = np.random.default_rng(0).standard_normal((objective.shape[1], SPARE))
+    start = np.random.default_rng(0).standard_normal((objective.shape[1], RANDOM_DIRECTIONS))
     return float(block_svd(objective.gradient(), start, 10)[1][0])
 
 
@@ -240,4 +240,4 @@ def _basis(V: Array, most: int, rng: Generator) -> Array:
     squares, vectors = (part[..., ::-1][..., :most] for part in np.linalg.eigh(V.T @ V))
     kept = squares > NEW
     span = V @ (vectors[:, kept] / np.sqrt(squares[kept]))
-    return widen(span, min(span.shape[1] + SPARE, V.shape[0]), rng)
+    return widen(span, min(span.shape[1] + RANDOM_DIRECTIONS, V.shape[0]), rng)

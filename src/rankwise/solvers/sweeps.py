@@ -19,12 +19,12 @@ from .history import StepReport
 from .resume import resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 from .sweep_state import SweepState, best_constant, place_constant
-from .validation import NO_OFFSETS, SIDES, Need, need_not_negative, need_positive
+from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
 Array = NDArray[Any]
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)
-SPARE = 4  # additional directions in the block power iterations that start new factors
+OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
 LEAST_RIDGE = 1e-9
@@ -48,7 +48,7 @@ class Sweeps(Solver[Problem, SweepState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """Observed entries without a ridge and without fixed offsets."""
-        return (SIDES, NO_OFFSETS)
+        return (HAS_SIDES, NO_OFFSETS)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -137,7 +137,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def _grow(self, problem: Problem, rng: Generator, state: SweepState, n: int) -> int:
         """Start new factors from the leading triplets of the negative gradient."""
-        start = rng.standard_normal((problem.shape[1], min(n + SPARE, *problem.shape)))
+        start = rng.standard_normal((problem.shape[1], min(n + OVERSAMPLING, *problem.shape)))
         U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
         length = descending_length(problem, U[:, :n], V[:, :n], s[:n] / state.curvature)
         root = np.sqrt(length * s[:n] / state.curvature)

@@ -28,7 +28,7 @@ DAMAGE = (
 )
 PLAIN_KINDS = "biufUSmM"  # booleans, numbers, text, times
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-LONGEST = 1 << 24  # rows that an array without any byte may have, if the file is smaller
+MAX_EMPTY_ROWS = 1 << 24  # rows that an array without any byte may have, if the file is smaller
 DIGEST = b"sha256:"  # before the digest in the comment
 LENGTH = len(DIGEST) + 64
 
@@ -101,7 +101,7 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo, size: int) -> None:
     shape, _, dtype = HEADERS[npy.read_magic(file)](file)
     if dtype.kind not in PLAIN_KINDS:
         raise ValueError(f"{member.filename} holds {dtype}")
-    longest = max(size, LONGEST)
+    longest = max(size, MAX_EMPTY_ROWS)
     if any(not 0 <= length <= longest for length in shape):
         raise ValueError(f"{member.filename} has the shape {shape}")
     if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():

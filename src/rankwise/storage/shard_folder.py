@@ -15,7 +15,7 @@ from ..observations.entries import Entries
 from ..observations.labels import as_labels
 from ..observations.observed import Observations, part_of
 from ..observations.shards import Piece, TargetFacts, target_facts
-from .shard_files import LABELS, MANIFEST, Manifest, map_array
+from .shard_files import LABEL_FILES, MANIFEST, Manifest, map_array
 from .sharding import write_shards
 
 TRANSPOSED = "transposed"
@@ -49,7 +49,7 @@ class StoredEntries(Entries):
         self._checked: set[int] = set()
         self.row_labels, self.col_labels = (
             _read_labels(self.folder / name, manifest.files[name], size, which) if name in manifest.files else None
-            for name, size, which in zip(LABELS, self.shape, ("row", "column"), strict=True)
+            for name, size, which in zip(LABEL_FILES, self.shape, ("row", "column"), strict=True)
         )
 
     def cuts(self) -> NDArray[np.int64]:
