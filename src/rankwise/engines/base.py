@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .operations import AnyOperation, ArgsT, Call, Join, Operation, ResultT
 
 Array = NDArray[Any]
-MIN_CACHED = 1024  # numbers; smaller arrays are not kept on the shards
+MIN_REUSED = 1024  # numbers; smaller arrays are not worth reusing
 
 
 class Buffers:
@@ -30,7 +30,7 @@ class Buffers:
 
     def give_back(self, array: Array) -> None:
         """Keep an array that is not used any more."""
-        if array.size >= MIN_CACHED:
+        if array.size >= MIN_REUSED:
             self._idle[array.shape].append(array)
 
     def clear(self) -> None:
