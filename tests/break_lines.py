@@ -159,7 +159,13 @@ BREAKS = [
         "test_shard_folder.py",
         "merged",
     ),
-    Break("observations/shards.py", 'wanted, side="left"', 'wanted, side="right"', "test_observations.py", "first_row"),
+    Break(
+        "observations/shards.py",
+        'boundaries, side="left"',
+        'boundaries, side="right"',
+        "test_observations.py",
+        "first_row",
+    ),
     Break(
         "solvers/checkpoint.py",
         "self._own = [*self._own[-1:], path]",
@@ -370,7 +376,7 @@ BREAKS = [
         "test_row_solver.py",
         "one_call",
     ),
-    Break("solvers/sweep_state.py", "kept[effects.argmax()] = True", "pass", "test_sweeps.py", "stays"),
+    Break("solvers/sweep_state.py", "retained[effects.argmax()] = True", "pass", "test_sweeps.py", "stays"),
     Break(
         "solvers/sweep_state.py",
         "steady = known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost)",
@@ -388,7 +394,7 @@ BREAKS = [
     ),
     Break(
         "observations/labels.py",
-        "np.where(known, asked.astype(np.int64), -1)",
+        "np.where(known, keys.astype(np.int64), -1)",
         "np.where(known, asked, asked.dtype.type(-1 % 256)).astype(np.int64)",
         "test_observations.py",
         "of_any_type",

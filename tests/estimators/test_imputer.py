@@ -283,7 +283,7 @@ WRONG = {
     "unknown kind": ({"a": [1.0, 2.0]}, ["cubic"], rw.SettingError, "Column 'a' cannot have the kind 'cubic'"),
     "unknown column": ({"a": [1.0, 2.0]}, {"b": "huber"}, rw.SettingError, "names 'b', which the table does not have"),
     "too many kinds": ({"a": [1.0, 2.0]}, ["huber"] * 2, rw.SettingError, "has 2 kinds, but the table has 1 columns"),
-    "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "must be a kind, a list of kinds or a dict"),
+    "no kinds": ({"a": [1.0, 2.0]}, 3, rw.SettingError, "The 'columns' parameter of LowRankImputer must be"),
     "names that mix types": (
         {"a": [1.0, 2.0], 1: [1.0, 2.0]},
         "auto",

@@ -38,10 +38,10 @@ def _show_supported(supported: dict[str, list[str]], out: Console) -> None:
     """Print a matrix of methods and losses, or lists of losses if the lines are too short for it."""
     title, names = "Losses that each method supports", list(losses.BY_NAME)
     if out.width >= METHODS_WIDTH:
-        marks = [(method, *("yes" if loss in found else "-" for loss in names)) for method, found in supported.items()]
+        marks = [(method, *("yes" if loss in taken else "-" for loss in names)) for method, taken in supported.items()]
         print_table(out, title, ("method", *names), marks)
     else:
-        lists = [(method, "any" if found == names else ", ".join(found)) for method, found in supported.items()]
+        lists = [(method, "any" if taken == names else ", ".join(taken)) for method, taken in supported.items()]
         print_table(out, title, ("method", "losses"), lists)
 
 

@@ -11,7 +11,7 @@ from ..observations.frames import coded, column_of, numbers_of, refuse_unlabelle
 from ..observations.labels import numbered
 
 Array = NDArray[Any]
-LABEL_COLUMNS = (("row", "row"), ("col", "column"))  # as settings and sentences call them
+LABEL_COLUMNS = (("row", "row"), ("col", "column"))  # parameter, and the word in error messages
 
 
 class Names(NamedTuple):
@@ -23,7 +23,7 @@ class Names(NamedTuple):
     weight: Any
 
     @property
-    def given(self) -> list[Any]:
+    def used(self) -> list[Any]:
         """Columns to read, each once."""
         return list(dict.fromkeys(name for name in self if name is not None))
 

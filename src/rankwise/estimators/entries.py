@@ -32,9 +32,9 @@ def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
     is_dask = type(X).__module__.partition(".")[0] in DASK_PACKAGES
     is_path = isinstance(X, str | os.PathLike)
     if is_path and is_shard_folder(X):
-        given = [name for name, column in names.items() if column is not None]
-        if given:
-            raise SettingError(f"`{given[0]}` must be None for a folder of shards, which has no named columns.")
+        named = [name for name, column in names.items() if column is not None]
+        if named:
+            raise SettingError(f"`{named[0]}` must be None for a folder of shards, which has no named columns.")
         yield Observations.from_any(ShardFolder(X))
     elif is_dask or is_path or _are_paths(X):
         from ..dask import read_frame, read_parquet

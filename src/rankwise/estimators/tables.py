@@ -130,12 +130,8 @@ def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
         if len(requested) != len(cells):
             raise SettingError(f"`columns` has {len(requested)} kinds, but the table has {len(cells)} columns.")
         kinds = list(requested)
-    elif isinstance(requested, str | Loss):
-        kinds = [requested] * len(cells)
     else:
-        raise SettingError(
-            f"`columns` must be a kind, a list of kinds or a dict from names to kinds, got {requested!r}."
-        )
+        kinds = [requested] * len(cells)
     return [_kind(each, kind) for each, kind in zip(cells, kinds, strict=True)]
 
 

@@ -47,8 +47,8 @@ class Store:
 
     def find(self, kind: str, data: str, method: str, digest: str) -> list[StoredLine]:
         """Return the results of a kind, data set, method and digest of settings, oldest first."""
-        wanted = {"kind": kind, "data": data, "method": method, "digest": digest}
-        return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+        criteria = {"kind": kind, "data": data, "method": method, "digest": digest}
+        return [line for line in self.lines if all(line.get(key) == value for key, value in criteria.items())]
 
 
 def _whole_lines(path: Path) -> Iterator[StoredLine]:

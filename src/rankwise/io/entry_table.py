@@ -221,9 +221,9 @@ def _parquet_files(path: Path) -> Iterator[Path]:
 
 def _read_matrix_market(where: str, how: Reading) -> EntryTable:
     """Read a Matrix Market file; labels are the row and column numbers of the file, from 1."""
-    asked = next((role for role in ROLES if getattr(how, role) is not None), None)
-    if asked is not None:
-        raise SettingError(f"{where}: a Matrix Market file has no columns to choose from; leave out `{asked}`.")
+    chosen_role = next((role for role in ROLES if getattr(how, role) is not None), None)
+    if chosen_role is not None:
+        raise SettingError(f"{where}: a Matrix Market file has no columns to choose from; leave out `{chosen_role}`.")
     try:
         matrix, kind = scipy.io.mmread(where), scipy.io.mminfo(where)[4]
     except (ValueError, OSError, OverflowError, MemoryError) as error:

@@ -150,7 +150,7 @@ class Calibration:
         With n scores, the ``floor((n + 1) (1 - coverage) / 2)``-th and the ``ceil((n + 1) (1 + coverage) / 2)``-th.
         """
         check_coverage(coverage)
-        kept, n = ranks_kept(self.n_entries), self.n_entries
+        stored_ranks, n = ranks_kept(self.n_entries), self.n_entries
         tail = 0.5 * (n + 1) * (1 - coverage)
         low, high = int(np.floor(tail + 1e-9)), int(np.ceil(n + 1 - tail - 1e-9))
         if low < 1:
@@ -158,7 +158,7 @@ class Calibration:
             raise SettingError(
                 f"coverage={coverage:g} needs at least {need} calibration entries, there are {n}; calibrate with more."
             )
-        places = np.searchsorted(kept, low, side="right") - 1, np.searchsorted(kept, high)
+        places = np.searchsorted(stored_ranks, low, side="right") - 1, np.searchsorted(stored_ranks, high)
         return float(self.scores[places[0]]), float(self.scores[places[1]])
 
     def interval(self, model: "LowRankModel", rows: Array, cols: Array, coverage: Any) -> tuple[Array, Array]:

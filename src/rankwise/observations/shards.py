@@ -36,8 +36,8 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     size = min(max(n_observed // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))
     n_shards = _even(n_observed // size)
     work = indptr + row_work(n_rows, n_observed) * np.arange(n_rows + 1, dtype=np.uint64)
-    wanted = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
-    inner = np.searchsorted(work, wanted, side="left")
+    boundaries = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
+    inner = np.searchsorted(work, boundaries, side="left")
     begins, first = np.unique(indptr[inner], return_index=True)
     inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)

@@ -59,8 +59,8 @@ def short(numbers: Any) -> list[float | None]:
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
 
 
-def _names(labels: Array | None, size: int, wanted: bool) -> list[str]:
-    return [str(name) for name in (range(size) if labels is None or not wanted else labels)]
+def _names(labels: Array | None, size: int, labelled: bool) -> list[str]:
+    return [str(name) for name in (range(size) if labels is None or not labelled else labels)]
 
 
 def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:

@@ -125,6 +125,6 @@ def _count_seen(model: LowRankModel, rows: Array, cols: Array) -> int | None:
     if model.seen is None:
         return None
     keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
-    wanted = rows * model.shape[1] + cols
-    place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return int(np.count_nonzero(keys[place] == wanted))
+    pair_keys = rows * model.shape[1] + cols
+    place = np.minimum(np.searchsorted(keys, pair_keys), keys.size - 1)
+    return int(np.count_nonzero(keys[place] == pair_keys))

@@ -109,15 +109,15 @@ class ADMM(Solver[Problem, LagrangianState]):
         """Threshold singular values, then entries, then update the multiplier."""
         shifted = state.multiplier / state.penalty
         left, values, right = np.linalg.svd(state.observed - state.error + shifted, full_matrices=False)
-        kept = values > state.nuclear_weight / state.penalty
-        shrunk = values[kept] - state.nuclear_weight / state.penalty
-        low_rank = (left[:, kept] * shrunk) @ right[kept]
+        retained = values > state.nuclear_weight / state.penalty
+        shrunk = values[retained] - state.nuclear_weight / state.penalty
+        low_rank = (left[:, retained] * shrunk) @ right[retained]
         rest = state.observed - low_rank + shifted
         state.error = np.sign(rest) * np.maximum(np.abs(rest) - state.weights / state.penalty, 0.0)
         violation = state.observed - low_rank - state.error
         state.multiplier += state.penalty * violation
         settled = state.penalty >= state.most_penalty or self.growth == 1
         state.penalty = min(self.growth * state.penalty, state.most_penalty)
-        objective.move(shrunk, left[:, kept], right[kept].T)
+        objective.move(shrunk, left[:, retained], right[retained].T)
         value = objective.value() + state.nuclear_weight * float(shrunk.sum())
         return StepReport(value=value, settled=settled)

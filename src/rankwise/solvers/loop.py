@@ -236,7 +236,7 @@ def _mean_loss(loss: Loss, weights: NDArray[Any] | None) -> ScoreFunction:
 def _both_labelled(one: Observations, other: Observations) -> bool:
     """Return whether the rows of both, or the columns of both, have labels."""
     sides = (one.row_labels, other.row_labels), (one.col_labels, other.col_labels)
-    return any(mine is not None and theirs is not None for mine, theirs in sides)
+    return any(first is not None and second is not None for first, second in sides)
 
 
 class _Scorer:

@@ -174,10 +174,10 @@ class AISImpute(Solver[Movable, ProximalState]):
         here = LowRank(theta, point.U, point.V, gradient.each)  # the factors as stored: half the bytes, and exactly X
         target = SparsePlusLowRank(-1.0 / lipschitz * gradient, here)
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
-        kept = values > weight / lipschitz
-        kept[state.most :] = False
+        retained = values > weight / lipschitz
+        retained[state.most :] = False
         state.before = state.now
-        state.now = Iterate(left[:, kept], values[kept] - weight / lipschitz, right[:, kept])
+        state.now = Iterate(left[:, retained], values[retained] - weight / lipschitz, right[:, retained])
         objective.move(state.now.s, state.now.U, state.now.V)
         value = objective.value() + state.weight * float(state.now.s.sum())
         if value > state.value:
@@ -238,6 +238,6 @@ def _top_value(objective: Movable) -> float:
 def _basis(V: Array, most: int, rng: Generator) -> Array:
     """Return a start block: at most `most` directions that nearly span V's unit columns, and random ones."""
     squares, vectors = (part[..., ::-1][..., :most] for part in np.linalg.eigh(V.T @ V))
-    kept = squares > NEW
-    span = V @ (vectors[:, kept] / np.sqrt(squares[kept]))
+    retained = squares > NEW
+    span = V @ (vectors[:, retained] / np.sqrt(squares[retained]))
     return widen(span, min(span.shape[1] + RANDOM_DIRECTIONS, V.shape[0]), rng)

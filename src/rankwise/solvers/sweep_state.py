@@ -92,17 +92,17 @@ class SweepState:
             return
         largest = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
         effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
-        kept = effects >= least_effect
-        kept[effects.argmax()] = True
-        self.narrow(kept)
+        retained = effects >= least_effect
+        retained[effects.argmax()] = True
+        self.narrow(retained)
         self.rank = self.rows.rank
 
-    def narrow(self, kept: NDArray[np.bool_]) -> None:
-        """Remove the factors outside the mask `kept` from both sides."""
-        if kept.all():
+    def narrow(self, retained: NDArray[np.bool_]) -> None:
+        """Remove the factors outside the mask `retained` from both sides."""
+        if retained.all():
             return
         for k, (side, _) in enumerate(self.sides):
-            places = side.narrow(np.flatnonzero(kept))
+            places = side.narrow(np.flatnonzero(retained))
             if self.priors:
                 self.priors[k].narrow(places)
 

@@ -22,8 +22,8 @@ class Triplet(NamedTuple):
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0]), rng=np.random.default_rng(0))
-    >>> print(abs(found.u).round(2), round(found.sigma, 2))
+    >>> triplet = rw.spectral.DenseSVD()(np.diag([3.0, 1.0]), rng=np.random.default_rng(0))
+    >>> print(abs(triplet.u).round(2), round(triplet.sigma, 2))
     [1. 0.] 3.0
     """
 
@@ -74,7 +74,7 @@ class PowerMethod:
     n_iter: int = 30
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Raise SettingError for invalid settings."""
         if not is_whole(self.n_iter) or self.n_iter < 1:
             raise SettingError(f"`n_iter` must be a positive integer, got {self.n_iter!r}.")
 
@@ -114,8 +114,8 @@ class Lanczos:
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.Lanczos(tol=0.01)(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
-    >>> print(round(found.sigma, 4))
+    >>> triplet = rw.spectral.Lanczos(tol=0.01)(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(triplet.sigma, 4))
     3.0
     """
 
@@ -125,7 +125,7 @@ class Lanczos:
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Raise SettingError for invalid settings."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
         if not sound or not all(is_whole(count) and count >= least for count, least in counts):
@@ -151,8 +151,8 @@ class Lanczos:
 
         Returns the image of the best right vector, the best block, whether it converged, and the number of products.
         """
-        wanted, converged, scale = block.shape[0], False, 0.0
-        V, Z = (np.zeros((self.max_blocks * wanted, size)) for size in operator.shape[::-1])
+        n_vectors, converged, scale = block.shape[0], False, 0.0
+        V, Z = (np.zeros((self.max_blocks * n_vectors, size)) for size in operator.shape[::-1])
         inner, n = np.zeros((V.shape[0], V.shape[0])), 0
         for _ in range(self.max_blocks):
             z, w = (part.reshape(block.shape[0], -1) for part in _gram_rows(operator, block))
@@ -168,7 +168,7 @@ class Lanczos:
                 converged = True
                 break
             block = orthonormal(_outside(block, V[:n]).T).T
-        return scale * (vectors[:, -1] @ Z[:n]), vectors[:, : -wanted - 1 : -1].T @ V[:n], converged, 2 * n
+        return scale * (vectors[:, -1] @ Z[:n]), vectors[:, : -n_vectors - 1 : -1].T @ V[:n], converged, 2 * n
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ class DenseSVD:
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
-    >>> print(round(found.sigma, 4))
+    >>> triplet = rw.spectral.DenseSVD()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(triplet.sigma, 4))
     3.0
     """
 

@@ -85,9 +85,9 @@ class StoredEntries(Entries):
 
     def _every(self, step: int, n: int) -> Observations:
         """Return every `step`-th entry, the first `n` of these."""
-        wanted, before, parts = np.arange(min(n, -(-self.n_observed // step))) * step, 0, []
+        sampled, before, parts = np.arange(min(n, -(-self.n_observed // step))) * step, 0, []
         for k, size in enumerate(self.sizes):
-            chosen = wanted[(wanted >= before) & (wanted < before + size)] - before
+            chosen = sampled[(sampled >= before) & (sampled < before + size)] - before
             before += size
             if chosen.size:
                 piece = self.piece(k)
