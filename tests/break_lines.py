@@ -395,7 +395,7 @@ BREAKS = [
     Break(
         "observations/labels.py",
         "np.where(known, keys.astype(np.int64), -1)",
-        "np.where(known, asked, asked.dtype.type(-1 % 256)).astype(np.int64)",
+        "np.where(known, keys, keys.dtype.type(-1 % 256)).astype(np.int64)",
         "test_observations.py",
         "of_any_type",
     ),

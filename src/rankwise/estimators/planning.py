@@ -18,7 +18,7 @@ from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
-from ..solvers.sweeps import OFFSETS
+from ..solvers.sweep_state import OFFSETS
 from ..solvers.validation import need_in_memory
 
 MAX_CHOSEN_RANK = 100  # largest rank that rank="auto" tries with a pursuit

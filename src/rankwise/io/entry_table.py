@@ -17,9 +17,9 @@ from ..observations.build import refuse_huge
 from ..storage import write_shards
 from .dialect import ROLES, Reading
 from .files import AnyPath, format_of
-from .label_column import LabelColumn, as_numbers
+from .label_column import EntryBatch, LabelColumn, as_numbers
 from .parquet import ParquetFile
-from .text import EntryBatch, Irregular, TextFile
+from .text import Irregular, TextFile
 
 Array = NDArray[Any]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from .._errors import DataError
 from ..observations.frames import encode_arrow
 from .dialect import SAID, Reading, describe, place
-from .label_column import LabelColumn
-from .text import LABEL_SIDES, MAX_FLOAT32, EntryBatch
+from .label_column import LABEL_SIDES, EntryBatch, LabelColumn
+from .text import MAX_FLOAT32
 
 Array = NDArray[Any]
 PARQUET_ROWS = 1 << 20  # rows read at a time

@@ -9,11 +9,11 @@ import csv
 import io
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .._errors import DataError, SettingError
 from .dialect import Dialect, Reading, describe, guess, is_number, place, split
 from .files import opened
-from .label_column import WHOLE, LabelColumn
+from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
 
 Array = NDArray[Any]
 ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
@@ -36,7 +36,6 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 UNIT = b"\x1f"  # replaces the separator "::", since pyarrow splits at single bytes only
 ODD_QUOTES = re.compile(rb'^[^"\n]*"(?:[^"\n]*"[^"\n]*")*[^"\n]*$', re.MULTILINE)
 LONE_RETURN = re.compile(rb"\r(?!\n)")
-LABEL_SIDES = ("row", "column")
 
 
 class Irregular(Exception):
@@ -57,22 +56,6 @@ class BadLineError(DataError):
     def __init__(self, message: str, place: str = "", text: str = "") -> None:
         super().__init__(message)
         self.place, self.text = place, text
-
-
-class EntryBatch(NamedTuple):
-    """Entries of consecutive lines of a file, n of them."""
-
-    rows: LabelColumn
-    cols: LabelColumn
-    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
-
-    @classmethod
-    def joined(cls, batches: "Sequence[EntryBatch]") -> "EntryBatch":
-        """Concatenate batches."""
-        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
-        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
-        numbers = zip(*(batch.numbers for batch in batches), strict=True)
-        return cls(rows, cols, tuple(map(np.concatenate, numbers)))
 
 
 class TextFile:

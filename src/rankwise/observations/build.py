@@ -110,8 +110,10 @@ def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None
     )
 
 
-def check_weights(weights: NDArray[Any]) -> None:
-    """Raise DataError unless all weights are non-negative and one is positive."""
+def check_weights(weights: NDArray[Any] | None) -> None:
+    """Raise DataError unless all weights are non-negative and one is positive, or there are none."""
+    if weights is None:
+        return
     if weights.size and weights.min() < 0:
         k = int(np.argmax(weights < 0))
         refuse_negative(weights[k], k)
@@ -216,6 +218,15 @@ def check_duplicates(duplicates: str) -> None:
     """Raise SettingError unless `duplicates` is one of `DUPLICATES`."""
     if duplicates not in DUPLICATES:
         raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+
+
+def check_distinct(entries: NDArray[Any], indptr: NDArray[Any], indices: NDArray[Any], labels: tuple[Any, Any]) -> None:
+    """Raise DataError if sorted entry numbers of a CSR pattern repeat."""
+    repeats = np.flatnonzero(entries[1:] == entries[:-1])
+    if repeats.size:
+        k = int(entries[repeats[0]])
+        row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
+        refuse_repeat(row, int(indices[k]), labels)
 
 
 def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:

@@ -1,6 +1,7 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from .row_priors import RowPrior
 from .steps import bisect
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
+OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
+OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
 
 
 @dataclass
@@ -129,3 +132,12 @@ def best_constant(problem: Problem) -> float:
         if weight > 0:
             return sign * weight
     return 0.0
+
+
+def descending_length(problem: Problem, U: NDArray[Any], V: NDArray[Any], s: NDArray[Any]) -> float:
+    """Factor 1, 1/2, 1/4, ... of the step ``-U diag(s) V.T`` with which it does not raise the value."""
+    phi, length = problem.along(U, V, -s), 1.0
+    value = problem.value()
+    while length > 1e-9 and not phi(np.array([1.0, length]))[0] <= value:
+        length *= 0.5
+    return length
