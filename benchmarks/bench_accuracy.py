@@ -1,9 +1,9 @@
-"""Is the default more accurate than LIBMF and cmfrec, with nothing to tune, and in less time?
+"""Is the default more accurate than LIBMF and cmfrec without tuning, and in less time?
 
-`rankwise.MatrixCompletion()` as it comes, on five splits of each data set: one tenth of the signs held out, half of the
-ratings. The peers choose from a small grid on a twentieth of the training entries, then learn from all of them; their
-seconds include that search, and are those of their fits alone. Signs: accuracy in %, AUC. Ratings: RMSE and MAE in
-stars, predictions clipped to 1-5; `grid MAE` after rounding to whole stars. Means over splits, with deviations.
+`rankwise.MatrixCompletion()` with default parameters, on five splits of each data set: one tenth of the signs held out,
+half of the ratings. The peers select from a small grid on a twentieth of the training entries, then fit to all of them;
+their seconds include this search and count their fits only. Signs: accuracy in %, AUC. Ratings: RMSE and MAE in stars,
+predictions clipped to 1-5; `grid MAE` after rounding to whole stars. Means over splits, with standard deviations.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Should the factors start all at once or a few at a time? Decides the default of `block`.
 
-The default's sweeps, ten of them, seed 0. `bound` is the negative evidence bound that they minimise, per entry;
-`cost` RMSE in stars or wrong signs in %, on held-out entries; seconds by the solver's clock, the least of two runs.
+Ten sweeps of the default, seed 0. `bound` is the negative evidence lower bound that they minimize, per entry; `cost` is
+RMSE in stars or wrong signs in %, on held-out entries; seconds by the solver's clock, the minimum of two runs.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,12 @@
-"""What does a Dask cluster cost against threads? And does the cost model of docs/scale.md hold?
+"""What does a Dask cluster cost compared with threads, and does the cost model of docs/scale.md hold?
 
 Two worker processes of one thread each against two threads, and one against one, on this machine: 1e7 observations,
-20,000 columns, 100 entries in each row, float32, square loss. Steps of EGLRL (30 power iterations; Lanczos with
-tol=0.01) and sweeps at rank 10: median milliseconds of a step after the first, least of two runs by turns. Bar: two
-workers take at most 1.5 times as long as two threads. `trips` and `MB` are what went between the client and the workers
-in one step, both ways. `model_ms` is the threads' time + trips x round trip + bytes / bandwidth; the round trip is that
-of a question of two numbers, the bandwidth that of a block of 48 columns, both less what threads take for the same, and
-measured in the same run.
+20,000 columns, 100 entries per row, float32, square loss. Steps of EGLRL (30 power iterations; Lanczos with tol=0.01)
+and sweeps at rank 10: median milliseconds of a step after the first, minimum of two alternating runs. Target: two
+workers take at most 1.5 times as long as two threads. `trips` and `MB` are the round trips and the data sent between
+the client and the workers in one step, both ways. `model_ms` is the time of the threads + trips x latency + bytes /
+bandwidth. Latency is measured with an operation on two numbers, bandwidth with a block of 48 columns, both in the same
+run and after subtraction of the time on threads.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""How does a step of AltMin and of AIS-Impute grow with the rank? The paper says O(r n) and O(r**2 n). Slashdot.
+"""How does a step of AltMin and of AIS-Impute grow with the rank? The paper states O(r n) and O(r**2 n). Slashdot.
 
-Ranks about 10 to 40 (AltMin: to 80). AltMin runs at each rank; AIS-Impute at falling weights, timed at the rank that
-its last iterates have. `exponent` is the slope of log seconds per step against log rank, over all ranks and over the
-last two: below the paper's where costs that do not depend on the rank still count.
+Ranks about 10 to 40 (AltMin: to 80). AltMin runs at each rank; AIS-Impute at decreasing weights, timed at the rank of
+its last iterates. `exponent` is the slope of log seconds per step against log rank, over all ranks and over the last
+two; it is below the paper's where costs that do not depend on the rank still matter.
 """
 
 from collections.abc import Iterator

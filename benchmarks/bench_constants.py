@@ -1,11 +1,11 @@
 """Are the default's constants right on entries that no held-out score of ours has seen?
 
-The training part of split 0 of each data set only, a tenth of it held out, twice (seeds 11 and 12). One constant at a
-time is changed, the others keep their default, which is the row marked `=`. `cost`: RMSE or wrong signs in %, mean of
-both, with its standard error over the held-out entries; `change`: against the default, with the standard error of that,
-which is much smaller as the entries are the same. The last column says for each constant whether the default is within
-one standard error of the best value, and by how much that is better if the paired comparison can tell. On the networks
-only the constants that matter most are changed.
+Only the training part of split 0 of each data set is used; a tenth of it is held out, twice (seeds 11 and 12). One
+constant at a time is changed; the others keep their default, which is the row marked `=`. `cost`: RMSE or wrong signs
+in %, mean of both, with its standard error over the held-out entries; `change`: difference from the default with its
+paired standard error, which is much smaller because the entries are the same. The last column states for each constant
+whether the default is within one standard error of the best value, and how much better that value is if the paired
+comparison is significant. On the networks only the most important constants are changed.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""What does a user's own loss cost against the built-in one? Bars: 1.5x with a slope, 3x without. Slashdot, rank 10.
+"""How much slower is a custom loss than the built-in one? Targets: 1.5x with a slope, 3x without. Slashdot, rank 10.
 
-Fits by turns, medians of the solver's clock; compiling left out and shown.
+Alternating fits, medians by the solver's clock; compilation is excluded and shown.
 """
 
 import math

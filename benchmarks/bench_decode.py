@@ -1,8 +1,8 @@
-"""Which form of a prediction is closest to ratings on a grid? (decides what `decode=` takes for stars)
+"""Which form of a prediction is closest to ratings on a grid? Decides the recommended `decode=` for stars.
 
-MovieLens, half held out, the default with nothing set. Mean absolute error in stars of the prediction itself (`link`),
-rounded, and of the median of the predictive distribution; share of exact hits when rounded, and of the likeliest star
-(`class`). Means over five splits; the form of the thresholds was chosen on the first.
+MovieLens, half held out, default parameters. Mean absolute error in stars of the prediction itself (`link`), of the
+rounded prediction, and of the median of the predictive distribution; share of exact hits of the rounded prediction and
+of the most likely star (`class`). Means over five splits; the form of the thresholds was chosen on the first.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""What does a fit from disk cost in time and memory, against the same fit in memory?
+"""What does a fit from disk cost in time and memory, compared with a fit in memory?
 
-20,000 columns, 100 entries in each row, square loss, EGLRL (30 power iterations), four steps on two threads; each in a
-process of its own. `write`: seconds from entries in chunks to shards. `peak_MB`: by how much the fit raises the peak of
-resident memory, mapped shards included; the folder has a limit of 500 MB. Bars: 1e8 observations under 1 GB, within
-twice the time of memory.
+20,000 columns, 100 entries per row, square loss, EGLRL (30 power iterations), four steps on two threads; each fit in
+its own process. `write`: seconds to write shards from chunks of entries. `peak_MB`: increase of the peak resident
+memory by the fit, including mapped shards; the folder has a limit of 500 MB. Targets: 1e8 observations under 1 GB, and
+at most twice the time in memory.
 """
 
 import shutil

@@ -1,9 +1,9 @@
-"""Which widths are sharper: one for all, the learned variances, or two quantile fits? (decides `calibrate`'s default)
+"""Which interval widths are sharper: constant, by learned variances or by quantile fits? Decides `calibrate`'s default.
 
-Planted matrices of 400 x 300 and rank 3, a quarter or nine tenths of them observed, with five kinds of noise, and
-MovieLens 100K. Three tenths are held out for the scores, a tenth of the rest calibrates. At a coverage of 80 %: share
-of held-out targets inside, mean width, and interval score (width plus ten times the distance of targets outside; lower
-is sharper). A mean width alone favours intervals that are too narrow where it is noisy.
+Synthetic matrices of 400 x 300 and rank 3, a quarter or nine tenths of them observed, with five kinds of noise, and
+MovieLens 100K. Three tenths are held out for the scores; a tenth of the rest is used for calibration. At a coverage of
+80 %: share of held-out targets inside, mean width, and interval score (width plus ten times the distance of targets
+outside; lower is sharper). A mean width alone favors intervals that are too narrow where the noise is large.
 """
 
 from collections.abc import Iterator

@@ -1,14 +1,14 @@
 """How close is each hot kernel to the machine's limit? Bytes per second against the measured read bandwidth.
 
-Ten million observations, 100,000 x 20,000, float32, through the verbs that solvers use. `GB/s` counts what a pass must
-read and write at least: column and slope of every entry for a product (8 bytes), prediction, target and slope for an
-evaluation (12), prediction, direction and target along a direction (12), column and result for low-rank values (8),
-column and target for row solves (8), the column for sums over the pattern (4); factor rows that are gathered are not
-counted. `share` is that over the read bandwidth with as many threads, found by summing 400 MB; kernel and sum run by
-turns, as the bandwidth of a shared machine changes by half. A block of eight vectors counts its bytes once per vector.
-Bars: share 0.3 for one vector and 0.6 for a block on two threads; 2e7 entries/s for predictions at rank 40 (32 bytes
-each). `GFlop/s` of the row solves counts half of each outer product and a third of the cube of the width for each row.
-Top columns: benchmarks/bench_recommend.py.
+Ten million observations, 100,000 x 20,000, float32, through the shard operations that solvers use. `GB/s` counts the
+bytes that a pass must at least read and write: column and slope of every entry for a product (8 bytes), prediction,
+target and slope for an evaluation (12), prediction, direction and target along a direction (12), column and result for
+low-rank values (8), column and target for row solves (8), the column for sums over the pattern (4); gathered factor
+rows are not counted. `share` divides it by the read bandwidth with as many threads, measured by summing 400 MB; kernel
+and sum alternate, because the bandwidth of a shared machine varies by half. A block of eight vectors counts its bytes
+once per vector. Targets: share 0.3 for one vector and 0.6 for a block on two threads; 2e7 entries/s for predictions at
+rank 40 (32 bytes each). `GFlop/s` of the row solves counts half of each outer product and a third of the cube of the
+width for each row. Top columns: benchmarks/bench_recommend.py.
 """
 
 from collections.abc import Callable, Iterator

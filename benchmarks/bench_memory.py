@@ -1,6 +1,6 @@
-"""How much memory does an economic fit take at ten million observations? Bar: 60 bytes each, plus the factors.
+"""How much memory does an economic fit take at ten million observations? Target: 60 bytes each, plus the factors.
 
-Peak resident memory during `fit` less resident memory before it, in a process of its own, compiled code loaded first.
+Peak resident memory during `fit` minus resident memory before it, in its own process, with compiled code loaded first.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
-"""Which way to the gradient's top pair? Decides `oracle` of the pursuits and `block` of Lanczos.
+"""Which method for the leading singular pair of the gradient? Decides `oracle` of the pursuits and `block` of Lanczos.
 
-Epinions and Slashdot, logistic loss, one tenth held out. After 0, 10 and 30 EGLRL steps: passes over the observations
-and milliseconds (medians of five), and the share of the top singular value (by ARPACK, to 1e-10) that is missed.
-`passes_to_30`: the fewest passes in which Lanczos finds as large a value as the paper's 30 power iterations (bar: a
-quarter, 7.6), mean over three starts. Then a whole EGLRL fit at rank 40 with each. Decided: 30 power iterations stay
-the default, as the paper has them, and in memory nothing is faster; where a pass is dear, as from disk or on a
-cluster, Lanczos with one vector (a third of the passes), or with a block of 8 (a fifth, but a pass costs more).
+Epinions and Slashdot, logistic loss, one tenth held out. After 0, 10 and 30 EGLRL steps: passes over the observations,
+milliseconds (medians of five), and the relative error of the leading singular value (compared with ARPACK, to 1e-10).
+`passes_to_30`: the fewest passes in which Lanczos finds as large a value as the paper's 30 power iterations (target: a
+quarter, 7.6), mean over three starts. Then a whole EGLRL fit at rank 40 with each. Decision: 30 power iterations remain
+the default, as in the paper, because nothing is faster in memory. Where a pass is expensive, as from disk or on a
+cluster, use Lanczos with one vector (a third of the passes) or with a block of 8 (a fifth, but a pass costs more).
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
-"""Does the default hold on data unlike the four it was made with? Nothing is set; LIBMF is tuned on each.
+"""Does the default work on data unlike the four sets it was developed on? No parameter is set; LIBMF is tuned on each.
 
-Planted offsets and factors, then noise and a scale: jokes rated -10 to 10 by nearly all, ten stars, three ratings per
-row, two signed networks of other balance, counts, heavy tails, outliers, no factors at all, and tiny ones. A fifth is
-held out. `truth` is the cost of the planted values, cut off at the ends of the data: about the least to be had. Cost:
-RMSE, or wrong signs in %. `left` is the share of what offsets leave above the truth that is still there: 0 is the
-truth, 1 is offsets alone, above 1 is worse than that; empty where offsets are all there is.
+Synthetic offsets and factors, then noise and a scale: jokes rated -10 to 10 by nearly all, ten stars, three ratings per
+row, two signed networks of other balance, counts, heavy tails, outliers, no factors at all, and tiny matrices. A fifth
+is held out. `truth` is the cost of the true values, clipped to the range of the data: about the lowest possible cost.
+Cost: RMSE, or wrong signs in %. `left` is the excess cost over the truth, relative to that of the offsets alone: 0 is
+the truth, 1 is offsets alone, above 1 is worse than offsets alone; empty where the truth consists of offsets only.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """How long does each method of the paper's Table 2 take to come within 0.2 points of its own final accuracy?
 
-Rank 40, logistic loss, one tenth held out (seed 0), float32, all cores. `ratio` is wall seconds over EGLRL's. The
-paper's claim is EGLRL < GLRL < AltMin and AIS-Impute. Seconds are the solver's own clock: compiling and scoring left
-out. AIS-Impute is given the weight that `rankwise reproduce table2` has stored: its own search for the rank takes
-longer than all fits here together, and is not counted.
+Rank 40, logistic loss, one tenth held out (seed 0), float32, all cores. `ratio` is wall seconds over EGLRL's. The paper
+claims EGLRL < GLRL < AltMin and AIS-Impute. Seconds are by the solver's clock, without compilation and scoring.
+AIS-Impute uses the weight stored by `rankwise reproduce table2`: its search for the rank takes longer than all fits
+here together, and is not counted.
 """
 
 from collections.abc import Iterator

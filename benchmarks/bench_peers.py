@@ -1,17 +1,17 @@
-"""How long until we are as good as each library at its best, and what does the whole way cost, search and memory too?
+"""How long does rankwise take to match each library at its best, and what do search, fit and memory cost in total?
 
-Each peer (LIBMF, cmfrec, SVD of scikit-surprise, imputers of scikit-learn) is given the best setting of a small grid
-(benchmarks/peers.py), chosen on a twentieth of the training entries; the first two settings of it beyond five million
-entries. `implicit` is left out: it takes no explicit ratings. Ours is `MatrixCompletion()` as it comes. Two threads and
-float32 for all but Surprise (one, float64). Half of the ratings are held out, a tenth of the signs and of ten million
-synthetic ratings (rank 5, noise 1: no RMSE below 1). By turns, each in a process of its own: medians of five runs, of
-three where one takes 5 s, one where it takes 15 s (`runs`). Imports, compiling (`compile_s`) and predictions are left
-out.
+Each peer (LIBMF, cmfrec, SVD of scikit-surprise, imputers of scikit-learn) uses the best setting of a small grid
+(benchmarks/peers.py), selected on a twentieth of the training entries; beyond five million entries, only the first two
+settings are tried. `implicit` is excluded because it takes no explicit ratings. rankwise is `MatrixCompletion()` with
+default parameters. Two threads and float32 for all but Surprise (one, float64). Half of the ratings are held out, a
+tenth of the signs and of ten million synthetic ratings (rank 5, noise 1: no RMSE below 1). Alternating runs, each in
+its own process: medians of five runs, of three if a run takes 5 s, one if it takes 15 s (`runs`). Imports, compilation
+(`compile_s`) and predictions are excluded.
 
-`ours_to_it_s`: our seconds, making of the problem included, until the held-out score (accuracy or RMSE) is first as
-good as this peer's. `to_it / fit` divides it by the peer's fit alone: bar 0.5, aim 0.15, for LIBMF. `ours / all`: our
-whole fit over the peer's search and fit: bar 0.3, aim 0.1. `extra_MB`: by how much the fit raises the peak of resident
-memory. `verdict` says where we lose.
+`ours_to_it_s`: seconds of rankwise, including the construction of the problem, until its held-out score (accuracy or
+RMSE) is first as good as this peer's. `to_it / fit` divides it by the peer's fit alone: required 0.5, desired 0.15, for
+LIBMF. `ours / all`: the whole fit of rankwise over the peer's search and fit: required 0.3, desired 0.1. `extra_MB`:
+increase of the peak resident memory by the fit. `verdict` names the comparisons that rankwise loses.
 """
 
 from collections.abc import Callable, Iterator

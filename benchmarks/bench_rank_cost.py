@@ -1,7 +1,7 @@
 """Does a GLRL step grow linearly with the rank, and an EGLRL step not at all (Section 3.3)? Slashdot, rank 1 to 64.
 
-Milliseconds per step in blocks of eight ranks, medians over runs. The slope is of a line fitted to step time against
-rank, relative to its start.
+Milliseconds per step in blocks of eight ranks, medians over runs. The slope is that of a line fitted to step time
+against rank, relative to its start.
 """
 
 from collections.abc import Iterator

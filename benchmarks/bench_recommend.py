@@ -1,7 +1,7 @@
-"""How long do the ten best of many columns take for many rows? Bar: 10,000 x 10,000 at rank 31 under a second.
+"""How long does it take to find the ten best columns of many rows? Target: 10,000 x 10,000 at rank 31 under a second.
 
-Random factors with offsets, a hundred seen columns a row left out, two threads, medians. `dense` is NumPy on the same
-threads: all scores by BLAS in blocks of 1,000 rows, then `argpartition`.
+Random factors with offsets, a hundred seen columns per row excluded, two threads, medians. `dense` is NumPy on the same
+number of threads: all scores by BLAS in blocks of 1,000 rows, then `argpartition`.
 """
 
 import time

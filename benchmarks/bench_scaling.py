@@ -1,12 +1,12 @@
 """How do time and memory grow with observations, rank and threads?
 
-20,000 columns, 100 entries in each row, float32, square loss. Steps of EGLRL (30 power iterations) from 1e5 to 1e8
-observations; sweeps of the default's solver to 1e7, and at ranks 1 to 64 with 1e6. Each in a process of its own, by the
-solver's clock; the first step is left out. `extra_MB`: by how much making the problem and solving raise the peak of
-resident memory. Exponents are slopes of log seconds against log size over all rows of a kind. Bars: time per
-observation from 1e6 to 1e8 grows by at most 1.3; two threads are 1.6 times as fast as one on MovieLens 1M and on 1e7
-(the default, four sweeps of it on 1e7, and EGLRL at rank 4, offsets and transposing included; least of three runs by
-turns, of two on 1e7).
+20,000 columns, 100 entries per row, float32, square loss. Steps of EGLRL (30 power iterations) from 1e5 to 1e8
+observations; sweeps of the default solver to 1e7, and at ranks 1 to 64 with 1e6. Each in its own process, by the
+solver's clock, without the first step. `extra_MB`: increase of the peak resident memory by the construction of the
+problem and the solver. Exponents are slopes of log seconds against log size over all rows of a kind. Targets: the time
+per observation grows by at most 1.3 from 1e6 to 1e8; two threads are 1.6 times as fast as one on MovieLens 1M and on
+1e7 (the default, four sweeps of it on 1e7, and EGLRL at rank 4, including offsets and the transpose; minimum of three
+alternating runs, of two on 1e7).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """How many entries should a shard hold? Decides SMALLEST and WANTED in observations/shards.py.
 
-Milliseconds, medians of five, on two threads: of a gram product (its column sums are added up shard by shard), an
-evaluation, and of a sweep of the default's solver (median of three; per sweep, the start left out).
+Milliseconds on two threads, medians of five: of a gram product (its column sums are added shard by shard), of an
+evaluation, and of a sweep of the default solver (median of three; per sweep, without the start).
 """
 
 from collections.abc import Iterator

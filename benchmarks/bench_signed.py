@@ -1,7 +1,7 @@
 """How accurate are the paper's methods at rank 40 on the signed networks, and how long does a fit take?
 
-One tenth held out (seed 0), 30 power iterations, float32, all cores. Bars: EGLRL at least 92.5 % on Epinions in under
-3 s on 2 cores, 83.5 % on Slashdot. Seconds are the solver's own clock: compiling and scoring left out.
+One tenth held out (seed 0), 30 power iterations, float32, all cores. Targets: EGLRL at least 92.5 % on Epinions in
+under 3 s on 2 cores, 83.5 % on Slashdot. Seconds are by the solver's clock, without compilation and scoring.
 """
 
 from collections.abc import Iterator

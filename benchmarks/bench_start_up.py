@@ -1,9 +1,9 @@
-"""How long until something happens: import, the first fit in a new process, the command's help, loading text?
+"""How long do the import, the first fit in a new process, the help of the command, and loading text take?
 
-New processes, medians of five, compiled kernels cached, and byte code as an installed package has it. Bars:
-`import rankwise` at most 0.5 s over NumPy, SciPy and scikit-learn; a first fit on 100,000 observations under 1 s, all
-that it loads then included, Numba too, but for these three; `rankwise --help` under 0.3 s; ten million lines in 6 s.
-Loading is from lines to Observations, the guess of the style and the numbering of the labels included.
+New processes, medians of five, with cached kernels and byte code as in an installed package. Targets: `import rankwise`
+at most 0.5 s beyond NumPy, SciPy and scikit-learn; a first fit on 100,000 observations under 1 s, including everything
+that it loads, also Numba, but not these three; `rankwise --help` under 0.3 s; ten million lines in 6 s. Loading is from
+lines to Observations, including the guess of the format and the numbering of the labels.
 """
 
 import gzip

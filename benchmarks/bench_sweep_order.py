@@ -1,7 +1,8 @@
-"""Does it matter whether a sweep solves rows or columns first? Decides `State.sides`.
+"""Does it matter whether a sweep solves rows or columns first? Decides `SweepState.sides`.
 
-The default's sweeps on the data and on its transpose, which is the other order. `bound` is what they minimise, per
-observation; `cost` RMSE in stars or wrong signs in %, on held-out entries; means of two splits, least seconds.
+Sweeps of the default on the data and on its transpose, which is the other order. `bound` is the objective that they
+minimize, per observation; `cost` is RMSE in stars or wrong signs in %, on held-out entries; means of two splits,
+minimum of the seconds.
 """
 
 from collections.abc import Iterator

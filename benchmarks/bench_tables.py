@@ -1,14 +1,14 @@
 """Does `LowRankImputer` fill mixed tables better than scikit-learn's imputers, column by column?
 
-Three tenths of the cells, at random, are hidden from all methods alike, three times; errors are means over these, in
-each column's own unit: root mean squared error of numbers and counts, share of wrong booleans and categories, levels
-between guess and truth for ordered columns. `constant` is the best one for that error; `mean/mode` is SimpleImputer's.
-KNN and Iterative see standardised numbers, the numbers of levels, and one 0/1 column per category; as Iterative then
-guesses the most frequent category nearly always (the 0/1 columns are missing together), it also gets a second try with
-the categories' numbers, `coded`. Their guesses are brought to the nearest value that the column can have. Tables: a
-planted one, and three made from scikit-learn's wine, breast cancer and diabetes data by cutting three of every five
-columns into grades, colours or halves. The imputer's constants were chosen on the first three, not on diabetes. `best`
-names the lowest error.
+Three tenths of the cells, at random, are hidden from all methods, three times; errors are means over the three, in the
+unit of each column: root mean squared error of numbers and counts, share of wrong booleans and categories, levels
+between prediction and truth for ordered columns. `constant` is the best constant for that error; `mean/mode` is
+SimpleImputer's. KNN and Iterative get standardized numbers, the numbers of levels, and one 0/1 column per category.
+Because Iterative then predicts the most frequent category nearly always (the 0/1 columns are missing together), it is
+also run with the numbers of the categories, `coded`. Their predictions are mapped to the nearest value that the column
+can have. Tables: a synthetic one, and three made from scikit-learn's wine, breast cancer and diabetes data by cutting
+three of every five columns into grades, colors or halves. The imputer's constants were chosen on the first three, not
+on diabetes. `best` names the lowest error.
 """
 
 import warnings

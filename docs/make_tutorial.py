@@ -1,8 +1,8 @@
-"""Run what docs/tutorial.md shows, and write what came out back into it: ``python docs/make_tutorial.py``.
+"""Run the code of docs/tutorial.md and write its output into the page: ``python docs/make_tutorial.py``.
 
-The page is its own source: every command of a console block runs, every Python block runs in one namespace, the block
-of text after it gets what was printed, and the pictures that it saves go to docs/pictures. Needs MovieLens 1M in
-RANKWISE_DATA (`ml-1m/ml-1m.zip`, for the titles), `rankwise[plots,io,test]`, and Chromium for pictures of the report.
+The commands of console blocks run in a shell, and all Python blocks run in one namespace; printed text replaces the
+text block that follows. Pictures are written to docs/pictures. Requires MovieLens 1M in RANKWISE_DATA
+(`ml-1m/ml-1m.zip`, for the titles), `rankwise[plots,io,test]`, and Chromium for screenshots of the report.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n.*?^```\n)?"
 
 
 def write_files(archive: Path) -> None:
-    """Ratings of the first users by title, a tenth of them apart, and a few pairs, in the current folder."""
+    """Write ratings of the first 600 users, a tenth of them to a second file, and three pairs to the current folder."""
     how = {"sep": "::", "engine": "python", "encoding": "latin-1", "nrows": 100_000}
     with zipfile.ZipFile(archive) as files:
         ratings = pd.read_csv(files.open("ml-1m/ratings.dat"), names=["user", "id", "stars", "time"], **how)
@@ -36,27 +36,27 @@ def write_files(archive: Path) -> None:
 
 
 def commands_run(text: str) -> str:
-    """A console block anew: each line that begins with a dollar, and what the command says, on both channels."""
+    """Return a console block with each command of `text` and its output, standard error included."""
     shown = ""
     for command in re.findall(r"^\$ (.*)$", text, re.M):
         done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             sys.exit(f"{command}\n{done.stdout}")
-        said = re.sub(r"(step 1 of .*\n)(?:step .*\n)+(step .*\n)", r"\1...\n\2", done.stdout)
-        shown += f"$ {command}\n" + "".join(f"{line.rstrip()}\n" for line in said.rstrip().splitlines())
+        output = re.sub(r"(step 1 of .*\n)(?:step .*\n)+(step .*\n)", r"\1...\n\2", done.stdout)
+        shown += f"$ {command}\n" + "".join(f"{line.rstrip()}\n" for line in output.rstrip().splitlines())
     return f"```console\n{shown}```\n"
 
 
 def python_run(text: str, names: dict) -> str:
-    """A Python block, and what it printed."""
+    """Run a Python block in the namespace `names`; return the block and a text block with its output."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(text, names)
-    said = printed.getvalue().rstrip()
-    return f"```python\n{text}```\n" + (f"\n```text\n{said}\n```\n" if said else "")
+    output = printed.getvalue().rstrip()
+    return f"```python\n{text}```\n" + (f"\n```text\n{output}\n```\n" if output else "")
 
 
-def photograph(chromium: str) -> None:
-    """Two parts of the report, without ratings: scores at rank 4, and recommendations for user 42, in the dark."""
+def take_screenshots(chromium: str) -> None:
+    """Write screenshots of two sections of the report: scores at rank 4; recommendations for user 42, in dark mode."""
     with sync_playwright() as running:
         page = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(color_scheme="light")
         page.goto(Path("report.html").resolve().as_uri())
@@ -70,11 +70,11 @@ def photograph(chromium: str) -> None:
 
 if __name__ == "__main__":
     archive, namespace = Path(os.environ["RANKWISE_DATA"]).resolve() / "ml-1m" / "ml-1m.zip", {}
-    Path("tutorial-output").mkdir()  # refused if it is there: the commands write nothing over
+    Path("tutorial-output").mkdir()  # must not exist, because the commands do not overwrite files
     os.chdir("tutorial-output")
     Path("pictures").mkdir()
     write_files(archive)
     run = {"console": commands_run, "python": lambda text: python_run(text, namespace)}
     PAGE.write_text(BLOCK.sub(lambda block: run[block[1]](block[2]), PAGE.read_text()))
-    photograph(next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))))
+    take_screenshots(next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))))
     shutil.copytree("pictures", PAGE.parent / "pictures", dirs_exist_ok=True)

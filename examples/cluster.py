@@ -1,4 +1,4 @@
-"""From one machine to a cluster: the same fit on a Dask cluster, and one of its workers killed on the way.
+"""Fit on threads and on a Dask cluster, of which one worker is killed during the fit, and compare the bits.
 
 Run it: python examples/cluster.py
 """
@@ -19,7 +19,7 @@ NAMES = {"row": "user", "col": "film", "value": "stars"}
 
 
 def ratings(n_users: int = 4000, n_films: int = 300, n: int = 250_000) -> pd.DataFrame:
-    """Stars that users gave to films, by planted tastes."""
+    """Synthetic ratings of rank 3 with noise, rounded to one to five stars."""
     rng = np.random.default_rng(0)
     users, films = np.divmod(rng.permutation(n_users * n_films)[:n], n_films)
     tastes, kinds = rng.normal(size=(n_users, 3)), rng.normal(size=(n_films, 3))
@@ -28,15 +28,15 @@ def ratings(n_users: int = 4000, n_films: int = 300, n: int = 250_000) -> pd.Dat
 
 
 def main() -> None:
-    """Fit on threads, then on a cluster of processes, and compare."""
+    """Fit on threads, then on a cluster of processes, and compare the models."""
     frame = ratings()
     settings = {"loss": "square", "method": "eglrl", "rank": 5, "offsets": "both"}
 
-    # 1. On one machine, in memory.
+    # 1. Fit on one machine, in memory.
     alone = rw.MatrixCompletion(**settings).fit(frame, **NAMES)
     print(f"on threads: {alone.status_.reason}, value {alone.history_[-1].value:.6f}")
 
-    # 2. The same entries as Parquet files, and a cluster; here three processes of this machine play the cluster.
+    # 2. Write the entries as Parquet files, and start a cluster of three processes on this machine.
     folder = Path(tempfile.mkdtemp())
     for k in range(8):
         frame[k::8].to_parquet(folder / f"part-{k}.parquet")
@@ -44,22 +44,22 @@ def main() -> None:
     with cluster, Client(cluster) as client:
         pids = list(client.run(os.getpid).values())
 
-        # 3. After the second step, a worker dies. Its shards are read again by the others, and the fit goes on.
-        def accident(record: rw.solvers.Record) -> None:
+        # 3. Fit on the cluster, and kill a worker after the second step. The other workers read its shards again.
+        def kill_a_worker(record: rw.solvers.Record) -> None:
             if record.step == 2:
                 print("a worker is killed")
                 os.kill(pids[0], signal.SIGKILL)
 
-        spread = rw.MatrixCompletion(**settings)  # reads the files on the workers of the current client
-        spread.fit(folder, **NAMES, callback=accident)
+        spread = rw.MatrixCompletion(**settings)  # the workers of the current client read the files
+        spread.fit(folder, **NAMES, callback=kill_a_worker)
     print(f"on a cluster: {spread.status_.reason}, value {spread.history_[-1].value:.6f}")
 
-    # 4. Not nearly the same model: the same.
+    # 4. Compare: both models have the same bits.
     same = all(np.array_equal(getattr(alone, part), getattr(spread, part)) for part in ("theta_", "U_", "V_"))
     print(f"the same bits: {same}")
     assert same
 
-    # 5. What comes after a fit is as ever. Look: the same value after every step, and what the death cost.
+    # 5. Recommend, then draw the objective and the time of each step. The lost worker costs time only.
     print("for user 7:", spread.recommend(7, n=3, exclude_seen=False)[0].tolist())
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
     for model, name, style in ((alone, "threads", "o-"), (spread, "cluster", "x--")):

@@ -1,4 +1,4 @@
-"""Movie recommendations: learn from half of the ratings, see how good it is on the rest, recommend.
+"""Movie recommendations: fit on half of the ratings, score on the other half, recommend.
 
 Run it: python examples/movies.py
 """
@@ -8,7 +8,7 @@ import numpy as np
 
 import rankwise as rw
 
-# 1. Ratings: MovieLens 100K if it is here (`rankwise data fetch movielens-100k`), else stars made on the spot.
+# 1. Load MovieLens 100K if `rankwise data fetch movielens-100k` has downloaded it, else make synthetic ratings.
 if rw.datasets.find(rw.datasets.get("movielens-100k")):
     ratings = rw.datasets.load("movielens-100k")
 else:
@@ -17,11 +17,11 @@ else:
     ratings = rw.Observations.from_coo(made.rows, made.cols, stars, made.shape, labels=(range(1, 201), range(1, 151)))
 print(f"{ratings.n_observed:,} ratings of {ratings.shape[1]:,} films by {ratings.shape[0]:,} users")
 
-# 2. Hold half of the ratings out, and learn from the other half. A tenth of that half is for the intervals of step 5.
+# 2. Fit on half of the ratings. A tenth of them is set aside to calibrate the intervals of step 5.
 train, test = rw.selection.split_entries(ratings, 0.5)
 model = rw.MatrixCompletion(calibration=0.1).fit(train)
 
-# 3. Predict what was held out, from each number of components: one fit holds them all.
+# 3. Score the held-out ratings with every number of components; one fit contains all of them.
 users, films = test.row_labels[test.rows], test.col_labels[test.cols]
 ranks = range(model.model_.rank + 1)
 errors = [
@@ -29,18 +29,18 @@ errors = [
 ]
 print(f"RMSE {errors[-1]:.3f} stars; without components, from the offsets of users and films alone, {errors[0]:.3f}")
 
-# 4. Recommend: the films with the highest predictions that somebody has not rated.
+# 4. Recommend the films with the highest predictions that the user has not rated.
 user = train.row_labels[0]
 best, stars = model.recommend(user, 8)
 
-# 5. How sure is that? Four out of five new ratings fall into intervals like these.
+# 5. Compute intervals that contain 80 % of new ratings.
 low, high = model.predict_interval([user] * 8, best, coverage=0.8, clip=True)
 for film, star, least, most in zip(best, stars, low, high, strict=True):
     print(f"film {film}: {star:.1f} stars, from {least:.1f} to {most:.1f}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 left.plot(ranks, errors, marker="o", markersize=3)
-left.set(xlabel="components used", ylabel="RMSE of held-out ratings, stars", title="How good are the predictions?")
+left.set(xlabel="components used", ylabel="RMSE of held-out ratings, stars", title="Error by number of components")
 right.errorbar(stars, range(8), xerr=[np.maximum(stars - low, 0), np.maximum(high - stars, 0)], fmt="o", capsize=3)
 right.set_yticks(range(8), [f"film {film}" for film in best])
 right.invert_yaxis()

@@ -1,4 +1,4 @@
-"""Multilabel learning with few labels: documents, their words, and the topics that somebody has ticked.
+"""Multilabel learning: predict the topics of documents from their words and few known topics.
 
 Run it: python examples/multilabel.py
 """
@@ -16,7 +16,7 @@ NAMES = ("micro F1", "macro F1", "Hamming loss")
 
 
 def documents(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Word counts, topics, and which ticks are known: some of old documents, none of new ones."""
+    """Return standardized word counts, topics, and a mask of known topics: some of old documents, none of new ones."""
     words, topics = make_multilabel_classification(
         N_OLD + N_NEW, n_features=N_WORDS, n_classes=N_TOPICS, n_labels=4, length=200, random_state=seed
     )
@@ -26,9 +26,9 @@ def documents(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def low_rank(words: np.ndarray, topics: np.ndarray, known: np.ndarray, loss: rw.losses.Loss) -> np.ndarray:
-    """Topics of every document, from one matrix that has words and topics side by side and a loss for each column."""
+    """Predict all topics from one matrix with a column per word and per topic, and a loss per column."""
     rows, cols = np.nonzero(np.column_stack((np.ones(words.shape, bool), known)))
-    values = np.column_stack((words, 2 * topics - 1))[rows, cols]  # ticks are -1 and +1
+    values = np.column_stack((words, 2 * topics - 1))[rows, cols]  # topics as -1 and +1
     losses = [rw.losses.Square()] * N_WORDS + [loss] * N_TOPICS
     weights = [1.0] * N_WORDS + [WEIGHT] * N_TOPICS
     mixed, codes = rw.losses.Mixed.encode(losses, cols, values, scales=weights)
@@ -38,11 +38,11 @@ def low_rank(words: np.ndarray, topics: np.ndarray, known: np.ndarray, loss: rw.
 
 
 def regressions(words: np.ndarray, topics: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The plain way, to compare with: each topic by itself, from the documents whose tick is known."""
+    """Baseline: a logistic regression per topic, fitted to the documents for which it is known."""
     guess = np.zeros_like(topics)
     for k in range(N_TOPICS):
         seen = known[:, k]
-        if topics[seen, k].any():  # a topic that was never ticked is never guessed
+        if topics[seen, k].any():  # a topic without a positive example is never predicted
             guess[:, k] = LogisticRegression().fit(words[seen], topics[seen, k]).predict(words)
     return guess
 
@@ -67,14 +67,14 @@ for seed in range(1, 6):  # WEIGHT was chosen on seed 0
         f1 = [f1_score(truth, new, average=average, zero_division=0) for average in ("micro", "macro")]
         scores[method].append((*f1, hamming_loss(truth, new)))
 
-# Scores of the new documents, of which only the words are known: means over the draws.
-means = {method: np.mean(found, axis=0) for method, found in scores.items()}
-for method, found in means.items():
-    print(f"{method}: " + ", ".join(f"{name} {score:.3f}" for name, score in zip(NAMES, found, strict=True)))
+# Mean scores over the draws, on the new documents, for which only the words are known.
+means = {method: np.mean(draws, axis=0) for method, draws in scores.items()}
+for method, mean in means.items():
+    print(f"{method}: " + ", ".join(f"{name} {score:.3f}" for name, score in zip(NAMES, mean, strict=True)))
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 2.6), layout="constrained", sharey=True)
-for axis, name, found in zip(axes, NAMES, np.transpose(list(means.values())), strict=True):
-    axis.barh(list(means), found)
+for axis, name, heights in zip(axes, NAMES, np.transpose(list(means.values())), strict=True):
+    axis.barh(list(means), heights)
     axis.set_title(f"{name} ({'lower' if name == 'Hamming loss' else 'higher'} is better)", fontsize="medium")
 axes[0].invert_yaxis()
 figure.savefig("multilabel.png", dpi=80)

@@ -1,4 +1,4 @@
-"""Filling the gaps of a table whose columns are numbers, grades, yes or no, and categories.
+"""Impute a table whose columns are numbers, an ordered category, a boolean and a category.
 
 Run it: python examples/table.py
 """
@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 
 import rankwise as rw
 
-# 1. A table of 178 wines: eight measurements, and three more as people note them down; the maker is a category.
+# 1. Load 178 wines: eight measurements, an ordered category, a boolean, and the maker as a category.
 wine = load_wine(as_frame=True)
 table = wine.data[["alcohol", "malic_acid", "ash", "magnesium", "total_phenols", "flavanoids", "hue", "proline"]].copy()
 colour = pd.cut(wine.data["color_intensity"], [0, 3, 5, 20], labels=["pale", "medium", "deep"])  # ordered
@@ -18,25 +18,25 @@ table["colour"] = colour
 table["astringent"] = (wine.data["proanthocyanins"] > 1.6).astype("boolean")
 table["maker"] = wine.target.map({0: "Anna", 1: "Bruno", 2: "Carla"}).astype(object)
 
-# 2. Lose a fifth of the cells.
+# 2. Remove a fifth of the cells.
 hidden = np.random.default_rng(0).random(table.shape) < 0.2
 gaps = table.mask(hidden)
 print(f"{hidden.sum()} of {table.size} cells are missing; complete rows: {len(gaps.dropna())} of {len(gaps)}")
 
-# 3. Fill them. Each column gets the loss of its type, and comes back in its type.
+# 3. Fill the gaps. Each column has the loss of its type, and keeps its type.
 filled = rw.LowRankImputer().fit_transform(gaps)
 assert (filled.dtypes == gaps.dtypes).all() and not filled.isna().any(axis=None)
 
-# 4. The plain way, to compare with: the column's median, or its most frequent value.
+# 4. Fill them with the column's median or most frequent value, for comparison.
 plain = gaps.apply(lambda column: column.fillna(column.median() if column.dtype == float else column.mode()[0]))
 
-# 5. How far off are they? Numbers: mean absolute error; levels: steps between them; the rest: share of wrong ones.
+# 5. Compare the errors: mean absolute error of numbers, distance in levels, or share of wrong values.
 
 
 def error(column: str, guess: pd.DataFrame) -> float:
-    """Mean error of the hidden cells of a column."""
-    there = hidden[:, table.columns.get_loc(column)]
-    right, guessed = table[column][there], guess[column][there]
+    """Return the mean error of a column's hidden cells."""
+    cells = hidden[:, table.columns.get_loc(column)]
+    right, guessed = table[column][cells], guess[column][cells]
     if column == "colour":
         right, guessed = right.cat.codes, guessed.cat.codes
     numbers = column == "colour" or right.dtype == float
@@ -44,7 +44,7 @@ def error(column: str, guess: pd.DataFrame) -> float:
 
 
 shares = {column: error(column, filled) / error(column, plain) for column in table}
-print("\n".join(f"{column}: error {share:.2f} of the plain one's" for column, share in shares.items()))
+print("\n".join(f"{column}: error {share:.2f} times that of the median or mode" for column, share in shares.items()))
 
 figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
 axes.barh(list(shares), list(shares.values()))

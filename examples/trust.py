@@ -1,4 +1,4 @@
-"""Who trusts whom: probabilities that mean what they say.
+"""Predict trust between people, and check whether the probabilities are calibrated.
 
 Run it: python examples/trust.py
 """
@@ -10,31 +10,31 @@ from sklearn.metrics import log_loss
 
 import rankwise as rw
 
-# 1. Signs of trust (+1) and distrust (-1): Slashdot if it is here (`rankwise data fetch slashdot`), else made.
+# 1. Load signs of trust (+1) and distrust (-1): Slashdot if `rankwise data fetch slashdot` has run, else synthetic.
 if rw.datasets.find(rw.datasets.get("slashdot")):
     signs = rw.datasets.load("slashdot")
 else:
     signs = rw.datasets.signed_network(300, 300, rank=3, density=0.15, flip=0.1).observations
 print(f"{signs.n_observed:,} signs, {np.mean(signs.targets > 0):.0%} of them trust")
 
-# 2. Hold a tenth out, and learn from the rest; "logistic" makes predictions probabilities of +1.
+# 2. Hold out a tenth and fit to the rest. Under the logistic loss, predictions are log-odds or probabilities of +1.
 train, test = rw.selection.split_entries(signs, 0.1)
 model = rw.MatrixCompletion("logistic").fit(train)
 
-# 3. Predict the signs that were held out.
+# 3. Score the predictions of the held-out signs.
 pairs = (test.rows, test.cols) if test.row_labels is None else (test.row_labels[test.rows], test.col_labels[test.cols])
 log_odds = model.predict_entries(*pairs, scale="link")
 accuracy, auc = rw.selection.sign_accuracy(test.targets, log_odds), rw.selection.auc(test.targets, log_odds)
 print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 
-# 4. Probabilities, twice: of the best guess alone, and averaged over how unsure the guess is.
+# 4. Compute probabilities in two ways: from the posterior mean of the log-odds, and averaged over their posterior.
 trusted = test.targets > 0
 probabilities = {
-    "best guess": model.predict_entries(*pairs),
-    "averaged over what is not known": model.predict_entries(*pairs, decode="probability"),
+    "posterior mean": model.predict_entries(*pairs),
+    "averaged over the posterior": model.predict_entries(*pairs, decode="probability"),
 }
 
-# 5. Are they calibrated? Of links given a chance of 70 %, about 70 % should be trust.
+# 5. Draw the calibration: of the links with a probability of 70 %, about 70 % should be trust.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot([0, 1], [0, 1], color="grey", linestyle="--", label="perfectly calibrated")
 for name, chance in probabilities.items():
@@ -44,6 +44,6 @@ for name, chance in probabilities.items():
     right.hist(chance, bins=20, histtype="step", label=name)
 left.set(xlabel="predicted probability of trust", ylabel="share that is trust", title="Reliability on held-out links")
 left.legend()
-right.set(xlabel="predicted probability of trust", ylabel="links", title="How often it says what")
+right.set(xlabel="predicted probability of trust", ylabel="links", title="Distribution of the probabilities")
 right.legend()
 figure.savefig("trust.png", dpi=80)

@@ -81,7 +81,7 @@ def test_the_callback_still_stops_a_verbose_fit(observations, capsys):
 
 @pytest.mark.parametrize("verbose", [2, -1, "yes", None])
 def test_verbose_is_zero_or_one(observations, verbose):
-    with pytest.raises(SettingError, match=f"`verbose` must be 0 or 1, got {verbose!r}"):
+    with pytest.raises(SettingError, match=r"verbose.* must be .*[gG]ot "):
         MatrixCompletion(verbose=verbose).fit(observations)
 
 

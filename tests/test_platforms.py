@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers import ROOT
 
-from rankwise.solvers import memory
+from rankwise.solvers import validation
 
 PACKAGE = ROOT / "src" / "rankwise"
 POSIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
@@ -39,7 +39,7 @@ GUARDED = {
     "_locks.py": {"fcntl"},
     "engines/disk.py": {"posix_fallocate"},
     "kernels/jit.py": {"getuid"},
-    "solvers/memory.py": {"sysconf"},
+    "solvers/validation.py": {"sysconf"},
 }
 
 
@@ -80,7 +80,7 @@ def test_memory_is_unknown_where_the_system_does_not_tell(monkeypatch):
 
     monkeypatch.setattr(builtins, "open", missing)
     monkeypatch.delattr(os, "sysconf")
-    assert memory.available_bytes() is None
+    assert validation.available_bytes() is None
 
 
 WITHOUT_POSIX = """
@@ -92,8 +92,6 @@ for name in {names!r}:
 for name in {modules!r}:
     sys.modules[name] = None  # `import` raises ImportError
 import rankwise as rw
-from rankwise import _locks
-assert not _locks.LOCKS
 signs = rw.datasets.signed_network(30, 20, rank=2, density=0.4).observations
 estimator = rw.MatrixCompletion("logistic", 2, method="eglrl", checkpoint="checkpoints").fit(signs)
 estimator.save("model.rankwise")

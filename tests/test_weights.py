@@ -165,7 +165,7 @@ def test_which_entries_a_row_has_does_not_depend_on_how_often():
         state = solver.init(problem, 2)
         for step in (1, 2):
             solver.step(problem, np.random.default_rng(step), state)
-        lengths.append(state.patterns[0].lengths)
+        lengths.append(state.priors[0].lengths)
     assert np.array_equal(*lengths)
 
 
@@ -184,9 +184,9 @@ def test_validation_scores_count_repeated_entries():
     found, wanted = _Validation(Square(), weighted), _Validation(Square(), repeated)
     for score, seen in ((found, weighted), (wanted, repeated)):
         score(seen.targets, 0.1 * seen.rows - 0.2 * seen.cols)
-    np.testing.assert_allclose(found.found, wanted.found, rtol=1e-12)
+    np.testing.assert_allclose(found.scores, wanted.scores, rtol=1e-12)
     each = Square().value(0.1 * repeated.rows - 0.2 * repeated.cols, repeated.targets)
-    np.testing.assert_allclose(found.found[0], (each.mean(), each.std() / np.sqrt(each.size)), rtol=1e-12)
+    np.testing.assert_allclose(found.scores[0], (each.mean(), each.std() / np.sqrt(each.size)), rtol=1e-12)
 
 
 METRICS = ("sign_accuracy", "auc", "macro_f1", "mean_absolute_error", "root_mean_squared_error")

@@ -28,7 +28,7 @@ def truncated():
 # name: (files to make, command, exit code, what the one line must say)
 BROKEN = {
     "no such file": ({}, fit("none.csv"), 1, r"no file at none\.csv"),
-    "empty file": ({"e.csv": ""}, fit("e.csv"), 1, r"e\.csv is empty; give it lines"),
+    "empty file": ({"e.csv": ""}, fit("e.csv"), 1, r"e\.csv is empty: it has no entries; give it lines"),
     "header and nothing else": ({"h.csv": "user,item,rating\n"}, fit("h.csv"), 1, r"h\.csv has no entries; give it"),
     "no such column": ({"g.csv": GOOD}, fit("g.csv", "--value", "stars"), 1, r"g\.csv, line 1: .*'rating'.*value"),
     "text for a value": (
@@ -97,13 +97,13 @@ BROKEN = {
         {"g.csv": GOOD},
         ("fit", "g.csv", "--method", "r1mp", "--loss", "l1"),
         1,
-        r"r1mp.* needs a smooth loss",
+        r"r1mp.* requires a smooth objective",
     ),
     "a method that needs a rank": (
         {"g.csv": GOOD},
         ("fit", "g.csv", "--method", "altmin", "--loss", "square"),
         1,
-        r"altmin.* works at one rank: give `rank` as a number",
+        r"`rank` must be an integer with method='altmin'",
     ),
     "damaged model": (
         {"m.rankwise": b"PK\x03\x04 not one"},

@@ -194,12 +194,6 @@ def test_shard_files_are_mapped_by_the_workers(client, monkeypatch, tmp_path):
     for load, piece in zip(entries.loads, wanted.pieces(), strict=True):
         for one, other in zip(load.result()[2:5], piece[2:5], strict=True):
             assert np.array_equal(one, other)
-    files = sorted(map(str, folder.glob("*.bin")))
-    unnamed = read_shards(files[::-1], client=client)
-    assert (unnamed.shape, unnamed.n_observed, unnamed.row_labels) == (wanted.shape, wanted.n_observed, None)
-    assert np.array_equal(unnamed.cuts(), wanted.cuts())
-    with pytest.raises(DataError, match="not all those of one matrix"):
-        read_shards(files[1:], client=client)
     fits = [MatrixCompletion("square", method="eglrl", rank=2).fit(X) for X in (entries, folder)]
     fits.append(MatrixCompletion("square", method="eglrl", rank=2).fit(frame, **NAMES))
     assert fits[0].U_.tobytes() == fits[1].U_.tobytes() == fits[2].U_.tobytes()

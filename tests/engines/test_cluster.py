@@ -178,17 +178,17 @@ REFUSED = {
 @pytest.mark.parametrize(("what", "settings"), REFUSED.items(), ids=REFUSED)
 def test_what_needs_entries_in_memory_is_refused_by_name(client, what, settings):
     entries = on_cluster(client, some_entries())
-    with pytest.raises(SettingError, match=f"{what}.* needs the entries in memory, and these are in a Clus"):
+    with pytest.raises(SettingError, match=f"{what}.* requires the entries in memory, and these are in a Clus"):
         MatrixCompletion(**settings).fit(entries)
 
 
 def test_residuals_and_quantiles_of_entries_elsewhere_are_refused(client):
     observations = some_entries()
     estimator = MatrixCompletion(rank=2, max_iter=2).fit(on_cluster(client, observations))
-    with pytest.raises(SettingError, match="`residuals` needs the entries in memory"):
+    with pytest.raises(SettingError, match="`residuals` requires the entries in memory"):
         estimator.residuals()
     fresh = some_entries(seed=7).take(slice_of(observations, some_entries(seed=7)))
-    with pytest.raises(SettingError, match='by="quantiles" needs the entries in memory'):
+    with pytest.raises(SettingError, match='by="quantiles" requires the entries in memory'):
         estimator.calibrate(fresh, by="quantiles")
     low, high = estimator.calibrate(fresh).predict_interval([0], [0])
     assert low < high
@@ -245,7 +245,7 @@ def test_shards_go_when_the_engine_is_closed_and_come_back_when_needed(client):
 
 
 def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
-    """What docs/cluster.md says: 36 trips under the square loss with 30 power iterations, vectors and no more."""
+    """The costs in docs/scale.md: 36 trips under the square loss with 30 power iterations, vectors and no more."""
     observations, seen = some_entries(), []
     problem = Problem(on_cluster(client, observations), Square())
     solve(
@@ -280,7 +280,7 @@ def parts_of(numbers):
 
 
 def test_bytes_of_a_sweep_with_a_given_ridge(client):
-    """What docs/cluster.md says, and the ridge of every component to every worker."""
+    """The costs in docs/scale.md, and the ridge of every component to every worker."""
     observations, seen, rank = some_entries(), [], 3
     problem = Problem(on_cluster(client, observations), Square())
 
@@ -297,7 +297,7 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
 
 
 def test_round_trips_of_a_sweep(client):
-    """What docs/cluster.md says: one trip for each side with a given ridge; with the pattern, ten in all."""
+    """The costs in docs/scale.md: one trip for each side with a given ridge; with the pattern, ten in all."""
     for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):
         seen = []
         problem = Problem(on_cluster(client, some_entries()), Square())

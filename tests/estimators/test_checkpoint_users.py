@@ -71,7 +71,7 @@ def test_a_folder_is_looked_at_before_anything_is_chosen(tmp_path, monkeypatch):
     MatrixCompletion(rank=2, checkpoint=tmp_path).fit(RATINGS)
     monkeypatch.setattr("rankwise.estimators.planning.choose_ridge", None)
     monkeypatch.setattr("rankwise.estimators.fitting.solve", None)
-    with pytest.raises(CheckpointError, match="holds checkpoints of an earlier fit"):
+    with pytest.raises(CheckpointError, match="contains checkpoints of an earlier fit"):
         MatrixCompletion(method="factors", checkpoint=tmp_path).fit(RATINGS)
     with pytest.raises(SettingError, match="3"):
         MatrixCompletion(method="factors", checkpoint=Checkpoint(3)).fit(RATINGS)
@@ -133,10 +133,10 @@ def test_the_command_goes_on_where_it_was(file, tmp_path):
     out, folder = tmp_path / "out", tmp_path / "kept"
     words = (file, "--rank", 3, "--checkpoint", folder, "--resume", "--checkpoint-every", 2)
     assert (
-        f"no checkpoint in {folder} to go on from: starting anew" in command(*words, "--max-iter", 5, "-o", out).stderr
+        f"no checkpoint in {folder} to resume from: starting anew" in command(*words, "--max-iter", 5, "-o", out).stderr
     )
     said = command(*words, "-o", out, "--force").stderr
-    assert "going on from step 5" in said and "step 6 of 10" in said and "step 5 of 10" not in said
+    assert "resuming from step 5" in said and "step 6 of 10" in said and "step 5 of 10" not in said
     command(file, "--rank", 3, "-o", tmp_path / "whole")
     assert same(rankwise.load(out), rankwise.load(tmp_path / "whole"))
 
@@ -184,7 +184,7 @@ main(sys.argv[1:])
     ]
     done = subprocess.run([sys.executable, "-c", source, *map(str, words)], capture_output=True, timeout=240)
     assert done.returncode == -signal.SIGKILL and not (tmp_path / "out").exists()
-    assert "going on from step 5" in command(*words[1:], "--resume").stderr
+    assert "resuming from step 5" in command(*words[1:], "--resume").stderr
     command(file, "--rank", 3, "-o", tmp_path / "whole")
     assert same(rankwise.load(tmp_path / "out"), rankwise.load(tmp_path / "whole"))
 
@@ -198,7 +198,7 @@ def test_the_page_about_long_fits_runs_and_runs_again(tmp_path, monkeypatch):
         exec(example, names)
     assert same(first["estimator"].model_, second["estimator"].model_) and len(os.listdir("checkpoints")) == 3
     (shown,) = examples_of("docs/long-fits.md", "sh")
-    assert "going on from step 10" in command(*shown.split()[2:]).stderr  # the same fit
+    assert "resuming from step 10" in command(*shown.split()[2:]).stderr  # the same fit
     assert same(rankwise.load("ratings.rankwise"), first["estimator"].model_)
 
 

@@ -512,3 +512,14 @@ def test_a_file_with_damaged_parameters_is_an_error(observations, tmp_path, dama
     save(replace(fitted.model_, facts=fitted.model_.facts | fitted._to_state() | damage), tmp_path / "m.rankwise")
     with pytest.raises(ModelFileError):
         load(tmp_path / "m.rankwise")
+
+
+def test_a_file_without_labels_has_no_name_of_a_column(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"secret": [1.0, 2.0, 3.0], "hidden": [2.0, np.nan, 6.0]})
+    fitted = MatrixCompletion(rank=1, max_iter=2).fit(frame)
+    assert list(fitted.feature_names_in_) == ["secret", "hidden"]
+    fitted.save(tmp_path / "with")
+    fitted.save(tmp_path / "without", labels=False)
+    assert b"secret" in (tmp_path / "with").read_bytes() and b"secret" not in (tmp_path / "without").read_bytes()
+    assert load(tmp_path / "without").n_features_in_ == 2

@@ -314,7 +314,7 @@ def test_frames_that_cannot_be_written_to_get_one_sentence(table, message):
 def test_it_must_be_fitted_first_and_with_a_sound_rank():
     with pytest.raises(rw.NotFittedError, match="call `fit` first"):
         LowRankImputer().transform(COLOURS)
-    with pytest.raises(rw.SettingError, match="`rank` must be an integer of at least 1 or 'auto', got 0"):
+    with pytest.raises(rw.SettingError, match="`rank` must be a positive integer or 'auto', got 0"):
         LowRankImputer(rank=0).fit(COLOURS)
 
 

@@ -146,7 +146,7 @@ def test_the_digest_changes_with_what_decides_a_result():
         ('kind = "folds"', "kid = 1", "unexpected keyword argument 'kid'"),
         ('kind = "folds"', 'kind = "halves"', "kind of a split must be one of folds, random"),
         ('method = "eglrl"', "", "either a method or a solver"),
-        ('method = "eglrl"', 'method = "eglr"', "Unknown method 'eglr'"),
+        ('method = "eglrl"', 'method = "eglr"', "`method` must be one of .* got 'eglr'"),
         ('method = "eglrl"', 'method = "eglrl"\nsettings = { refine = "none" }', "must name a solver"),
         ('solver = "AISImpute"', 'solver = "AIS"', "unknown solver 'AIS'"),
         ('name = "eglrl"', 'name = "glrl"', "two methods have the same name"),

@@ -151,7 +151,7 @@ def test_commands_refuse_in_one_line(tmp_path):
     path.write_text(as_text(rows, cols, values))
     for words, said in [
         (("fit", path, "--memory-limit", "1GB"), "--memory-limit"),
-        (("fit", tmp_path), "is a folder; name a file in it, or one that `rankwise shards` has made"),
+        (("fit", tmp_path), "is a folder; name a file in it, or a folder written by `rankwise shards`"),
         (("shards", path, "-o", tmp_path / "no" / "f"), "no folder"),
     ]:
         done = run(*words)

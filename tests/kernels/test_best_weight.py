@@ -12,7 +12,7 @@ from reference import matrix_of, random_point, unit
 from scipy.optimize import minimize_scalar
 
 import rankwise as rw
-from rankwise.engines import selection
+from rankwise.engines import weighted_median
 from rankwise.kernels import piecewise
 from rankwise.losses import Absolute, Hinge, Quantile
 from rankwise.solvers.steps import bisect
@@ -370,8 +370,8 @@ def test_no_more_breakpoints_are_written_than_there_is_room_for():
 def test_selection_passes_over_the_data_a_few_times_only(pattern, monkeypatch):
     """Not a sort: a round or two after the bracket, whatever the size."""
     problem, U, V, scales = large(Absolute(), pattern, terms=2)
-    passes, seen = [], selection._round
-    monkeypatch.setattr(selection, "_round", lambda *args: passes.append(args) or seen(*args))
+    passes, seen = [], weighted_median._round
+    monkeypatch.setattr(weighted_median, "_round", lambda *args: passes.append(args) or seen(*args))
     etas = [problem.along(U, V, sign * scales).best_weight() for sign in (1, -1)]
     assert max(etas) > 0 and 1 <= len(passes) <= 10
 

@@ -9,6 +9,7 @@ from numba import float64, uint64
 from scipy.optimize import minimize
 
 from rankwise import Observations, Problem
+from rankwise.engines import Shard
 from rankwise.kernels import row_parts
 from rankwise.kernels.row_entries import TILE
 from rankwise.kernels.row_parts import GaussianPrior, RowProblem, SharedQuadratic
@@ -217,8 +218,8 @@ def solve_with(rows, prior, shared=None, penalty=None, variances=False):
     """Solve the rows with any prior, or with none."""
     problem = RowProblem(prior, SCALE, variances, shared, penalty)
     design = rows.other.design(0.3, True, 0.0)
-    (rows.side.means, rows.side.variances), sums = rows.problem.engine.concatenate_and_sum(
-        "solve_rows", design, problem, rows.side.means, rows.side.variances
+    (rows.side.means, rows.side.variances), sums = rows.problem.engine.run(
+        Shard.solve_rows, design, problem, rows.side.means, rows.side.variances
     )
     return sums
 

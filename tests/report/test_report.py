@@ -173,7 +173,7 @@ def test_entries_of_unknown_rows_are_left_out_and_counted():
 def test_entries_on_disk_are_refused_in_a_sentence(tmp_path):
     model = random_model()
     folder = rw.write_shards([([0, 1], [0, 1], [1.0, 2.0])], tmp_path / "shards", shape=model.shape)
-    with pytest.raises(rw.SettingError, match=r"needs the entries in memory, and these are in a ShardFolder: give"):
+    with pytest.raises(rw.SettingError, match=r"requires the entries in memory, and these are in a ShardFolder: give"):
         write_report(model, tmp_path / "report.html", rw.ShardFolder(folder))
     assert not (tmp_path / "report.html").exists()
 

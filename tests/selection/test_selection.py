@@ -218,7 +218,7 @@ def test_matrices_are_split_as_their_entries_are_and_what_has_no_entries_here_is
     with pytest.raises(DataError, match="Cannot read observations from int"):
         selection.split_entries(7)
     write_shards([(whole.rows, whole.cols, whole.targets)], tmp_path / "shards")
-    with pytest.raises(SettingError, match="Splitting needs the entries in memory"):
+    with pytest.raises(SettingError, match="Splitting requires the entries in memory"):
         selection.split_entries(ShardFolder(tmp_path / "shards"))
 
 

@@ -121,7 +121,7 @@ def test_ranks_that_were_not_fitted_are_refused_by_the_solver_s_name(name):
 def test_saving_keeps_the_matrix_and_that_there_is_no_path(name, tmp_path):
     estimator = rw.MatrixCompletion(loss=loss_of(name), rank=3, method=name).fit(make_problem(name).observations)
     estimator.save(tmp_path / "model.rankwise")
-    again = rw.load(tmp_path / "model.rankwise")
+    again = rw.load(tmp_path / "model.rankwise").model_
     assert np.array_equal(again.to_dense(), estimator.model_.to_dense())
     assert again.only_by == CLASSES[name]
     with pytest.raises(SettingError, match="keeps no path"):

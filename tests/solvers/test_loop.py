@@ -8,6 +8,7 @@ import pytest
 from helpers import SMOOTH_LOSSES, make_observations
 
 from rankwise import DataError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
+from rankwise.engines import Shard
 from rankwise.losses import Poisson, Square
 from rankwise.solvers import GECO, GreedyPursuit
 
@@ -271,10 +272,10 @@ def test_an_interruption_propagates_and_leaves_no_thread_and_a_usable_problem(wi
     assert running and not our_threads()
 
 
-def test_an_error_inside_a_verb_propagates_and_leaves_a_usable_problem(wide, monkeypatch):
+def test_an_error_inside_an_operation_propagates_and_leaves_a_usable_problem(wide, monkeypatch):
     wanted = bits(solve(wide, rank=2))
     with monkeypatch.context() as patch:
-        patch.setattr(wide.engine.shards[-1], "plane", raises(Stop))
+        patch.setattr(Shard.plane, "method", raises(Stop))
         with pytest.raises(Stop):
             solve(wide, rank=2)
     assert not our_threads()

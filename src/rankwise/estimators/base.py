@@ -70,8 +70,8 @@ class LowRankEstimator(BaseEstimator):
             for name, value in changed.items()
         }
 
-    def _to_state(self) -> dict[str, Any]:
-        """Class name and parameters, in JSON types, for `_restore`; the checkpoint folder is left out."""
+    def _to_state(self, labels: bool = True) -> dict[str, Any]:
+        """Class name and parameters, in JSON types, for `_restore`, without the checkpoint folder; labels if asked."""
         params = self.get_params(deep=False) | {"checkpoint": None}
         names = self.get_params(deep=False)
         return {"estimator": type(self).__name__, "params": {name: to_plain(params[name]) for name in names}}

@@ -149,12 +149,12 @@ class CompletionEstimator(PredictionMethods):
         }
         return facts if plan.choice is None else facts | {"path": plan.choice.to_dict() | {"best": plan.choice.best}}
 
-    def _to_state(self) -> dict[str, Any]:
+    def _to_state(self, labels: bool = True) -> dict[str, Any]:
         """Class name, parameters and the fitted attributes that are not in the model, in JSON types."""
         fitted: dict[str, Any] = {"n_features_in": int(self.n_features_in_), "n_iter": int(self.n_iter_)}
-        if "feature_names_in_" in self.__dict__:
+        if labels and "feature_names_in_" in self.__dict__:
             fitted["feature_names_in"] = [str(name) for name in self.feature_names_in_]
-        return super()._to_state() | {"fitted": fitted}
+        return super()._to_state(labels) | {"fitted": fitted}
 
     def _take_state(self, facts: dict[str, Any], model: LowRankModel) -> None:
         """Set the fitted attributes; `history_`, `status_` and `observations_` are not part of a file."""

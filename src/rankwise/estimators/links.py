@@ -124,8 +124,8 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         """Return the log-odds of the second class, the link scale; shape (n_pairs,)."""
         return self._predict_pairs(X, "link")
 
-    def _to_state(self) -> dict[str, Any]:
-        state = super()._to_state()
+    def _to_state(self, labels: bool = True) -> dict[str, Any]:
+        state = super()._to_state(labels)
         return state | {"fitted": state["fitted"] | {"classes": self.classes_.tolist()}}
 
     def _take_state(self, facts: dict[str, Any], model: LowRankModel) -> None:

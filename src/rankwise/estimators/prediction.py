@@ -94,8 +94,8 @@ class PredictionMethods(LowRankEstimator):
         """
         return self._fitted().similar(labels, n, axis=axis, rank=rank, n_jobs=self.n_jobs)
 
-    def reconstruct(self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "link") -> Any:
-        """Return the whole matrix, on the link scale unless ``scale="response"``; see `LowRankModel.reconstruct`."""
+    def reconstruct(self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "response") -> Any:
+        """Return the whole matrix, on the response scale unless ``scale="link"``; see `LowRankModel.reconstruct`."""
         return self._fitted().reconstruct(rank, max_bytes, scale=scale)
 
     def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, **names: Any) -> LowRankModel:
@@ -170,7 +170,7 @@ class PredictionMethods(LowRankEstimator):
             Whether to include which entries were observed; `recommend` needs them to leave out known columns.
         """
         model = self._fitted()
-        save(replace(model, facts=model.facts | self._to_state()), path, labels=labels, seen=seen)
+        save(replace(model, facts=model.facts | self._to_state(labels)), path, labels=labels, seen=seen)
 
     def _fitted(self) -> LowRankModel:
         if "model_" not in self.__dict__:

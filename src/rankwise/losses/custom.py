@@ -113,7 +113,7 @@ class CustomLoss(Loss):
 
     @property
     def built_in(self) -> bool:
-        """False: neither caches nor files keep code of users."""
+        """Always False, because neither caches nor files keep code of users."""
         return False
 
     def parameters(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Mixed(Loss):
 
     @property
     def piecewise_linear(self) -> bool:
-        """False: kinks are not looked up by column."""
+        """Always False, because kinks are not looked up by column."""
         return False
 
     @property
@@ -91,7 +91,7 @@ class Mixed(Loss):
 
     @property
     def kinds(self) -> ParameterTypes:
-        """Types of parameters that the compiled code distinguishes: all of the package, or those of the columns."""
+        """Types of parameters that the compiled code distinguishes, all of the package or those of the columns."""
         if self.built_in:  # one compiled variant for all tables
             return tuple(kind for kind in FORMULAS if in_package(kind))
         return tuple(dict.fromkeys(loss.formulas.parameters for loss in self.losses))

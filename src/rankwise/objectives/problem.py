@@ -61,6 +61,7 @@ class Problem:
         self.observations, self.loss = Observations.from_any(observations).weighted(), losses.get(loss)
         self.dtype, self.fixed_offsets = _checked_dtype(dtype), offsets
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
+        self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
         self.current = Point(self.shape, self.dtype, offsets)
         self.engine.recover = self.current.replay
         self._columns: Engine | None = None
@@ -94,18 +95,13 @@ class Problem:
         return self.loss.piecewise_linear
 
     @property
-    def lipschitz(self) -> float | None:
-        """Lipschitz constant of the gradient: the loss's, times the largest weight."""
-        return None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
-
-    @property
     def point(self) -> Factors:
         """The current X."""
         return self.current.factors
 
     @property
     def offsets(self) -> Offsets | None:
-        """Current offsets: the fixed ones, or those that a solver has fitted."""
+        """Current offsets, the fixed ones or those that a solver has fitted."""
         return self.current.offsets
 
     @property
