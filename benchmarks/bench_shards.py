@@ -1,4 +1,4 @@
-"""How many entries should a shard hold? Decides SMALLEST and WANTED in observations/shards.py.
+"""How many entries should a shard hold? Decides MIN_SHARD and N_SHARDS in observations/shards.py.
 
 Milliseconds on two threads, medians of five: of a gram product (its column sums are added shard by shard), of an
 evaluation, and of a sweep of the default solver (median of three; per sweep, without the start).

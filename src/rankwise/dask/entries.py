@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..engines import Cluster, client_of, usable_cores
 from ..engines.cluster.client import collect, free_workers
@@ -21,8 +22,6 @@ from ..observations.labels import as_labels
 from ..observations.observed import part_of
 from ..observations.shards import FirstLook, first_look, second_look, shard_work
 from . import tasks
-
-Array = NDArray[Any]
 
 
 class ClusterEntries(Entries):

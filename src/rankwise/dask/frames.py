@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from .._extras import require
 from ..engines import client_of
@@ -19,7 +19,6 @@ from . import tasks
 from .entries import ClusterEntries, shuffled
 from .scan import Counted, Names, PartitionFacts, Scan, check, merged, scan
 
-Array = NDArray[Any]
 FAN_IN = 16  # lists of labels that one task merges
 
 

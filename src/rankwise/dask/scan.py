@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..observations.build import refuse_negative, refuse_not_finite, refuse_weightless
 from ..observations.frames import coded, column_of, numbers_of, refuse_unlabelled
 from ..observations.labels import numbered
 
-Array = NDArray[Any]
 LABEL_COLUMNS = (("row", "row"), ("col", "column"))  # parameter, and the word in error messages
 
 

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels import pattern
 from ..observations import Piece
 from ..observations.build import merge_repeats, rows_of, sort_entries, starts_of
 from ..observations.frames import coded, column_of, numbers_of
 from ..observations.shards import joined, rows_between
 from .scan import LABEL_COLUMNS, Names
-
-Array = NDArray[Any]
 
 
 class Block(NamedTuple):

@@ -1,18 +1,17 @@
 """File formats of published data sets: MovieLens ratings (GroupLens) and signed networks (SNAP)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._arrays import Array
 from .._errors import DataError
 from ..io import LabelColumn, Reading, read_table
 from ..io.files import AnyPath, opened
 from ..io.text import BadLineError
 from ..observations import Observations
 
-Array = NDArray[Any]
 MIN_ENTRIES = 2  # entries that a row or a column has after `paper_filter`
 
 

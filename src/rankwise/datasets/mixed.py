@@ -1,17 +1,15 @@
 """Synthetic tables with columns of several types, generated from known latent factors."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import SettingError
 from ..selection.splits import generator
 
-Array = NDArray[Any]
 COLUMN_KINDS = ("real", "boolean", "ordered", "category", "count")
 GRADES = ("E", "D", "C", "B", "A")  # levels of the ordered columns, lowest first
 STRENGTH = 2.0  # standard deviation of the scores

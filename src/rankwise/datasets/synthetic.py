@@ -1,19 +1,17 @@
 """Synthetic observations of known low-rank matrices, for which the best attainable score is known."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..observations import Observations
 from ..selection.splits import generator
 
-Array = NDArray[Any]
 DECAY = 0.8  # each planted term is this much weaker than the one before, so that ranks come in order
 CROWDED = 0.1  # above this density all cells are ranked; below it, drawing and dropping repeats is cheaper
 FRESH = 0.02  # least share of new cells in a draw; below it, nearly all probability is on cells drawn before

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .operations import AnyOperation, ArgsT, Call, Join, Operation, ResultT
 
-Array = NDArray[Any]
 MIN_REUSED = 1024  # numbers; smaller arrays are not worth reusing
 
 

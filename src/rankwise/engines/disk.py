@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError, ShardFileError
 from ..losses import Loss
 from ..observations import Piece
@@ -22,7 +22,6 @@ from .operations import AnyOperation
 from .shard import Shard
 from .threads import Threads, usable_cores
 
-Array = NDArray[Any]
 STATE = ("predicted", "slopes", "direction", "base")  # arrays of a shard that an operation may change
 SIZE_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 

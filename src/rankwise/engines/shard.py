@@ -5,8 +5,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._digests import checksum
 from ..kernels import pattern
 from ..kernels.expected import majorised
@@ -18,8 +18,6 @@ from ..observations import Piece
 from .base import Buffers
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
-
-Array = NDArray[Any]
 
 
 class Shard:

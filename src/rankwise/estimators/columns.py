@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from .._arrays import Array
 from ..losses import Logistic, Loss, Poisson
 from ..losses.levels import LevelsLoss, cumulative_log_odds
 from ..losses.links import response
 
-Array = NDArray[Any]
 NORMAL = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
 LEAST_NOISE = 1e-4  # mean loss, in squared units of the spread, that bounds the weight of columns without noise
 HUBER_TURN = 1.345  # where Huber's loss turns linear, in standard deviations: 95 % efficient for normal noise

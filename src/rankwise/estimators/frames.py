@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import as_frame, is_frame, is_lazy, numbers_of
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-Array = NDArray[Any]
 EAGER = ("pandas", "polars", "modin", "cudf")  # libraries whose frames can be filled
 CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
 

@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import validate_data
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import DataError, DataTypeError, SettingError
 from ..losses import Loss
@@ -20,7 +20,6 @@ from .base import LowRankEstimator
 from .frames import Cells, as_table, filled, read
 from .tables import ColumnTargets, Table
 
-Array = NDArray[Any]
 BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
 RIDGE = 4.0  # of the second model, in units of the losses, which are negative log likelihoods
 COLD_STARTS = 3  # fits of the first model from scratch, each with the noise per column that the previous one left

@@ -6,16 +6,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import losses
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses import Absolute, Huber, Loss, Mixed, Ordinal, OrdinalHinge, ProportionalOdds, Quantile, Square
 from ..observations import Observations
 from .columns import HUBER_TURN, Classes, Column, Constant, Count, Levels, Real
 from .frames import Cells
 
-Array = NDArray[Any]
 ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
 REAL = (Square, Huber, Absolute, Quantile)
 ORDERED = {kind.name: kind for kind in (ProportionalOdds, Ordinal, OrdinalHinge)}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import scipy.io
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..observations import Observations
 from ..observations.build import refuse_huge
@@ -20,8 +20,6 @@ from .files import AnyPath, format_of
 from .label_column import EntryBatch, LabelColumn, as_numbers
 from .parquet import ParquetFile
 from .text import Irregular, TextFile
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

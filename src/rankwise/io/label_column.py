@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._arrays import Array
 from ..observations.labels import numbered
 
-Array = NDArray[Any]
 LABEL_SIDES = ("row", "column")
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # integers as programs print them: 7 is a number, 007 and +7 are names
 

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import encode_arrow
 from .dialect import SAID, Reading, describe, place
 from .label_column import LABEL_SIDES, EntryBatch, LabelColumn
 from .text import MAX_FLOAT32
 
-Array = NDArray[Any]
 PARQUET_ROWS = 1 << 20  # rows read at a time
 LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
 

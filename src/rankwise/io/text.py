@@ -19,14 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
 from .._errors import DataError, SettingError
 from .dialect import Dialect, Reading, describe, guess, is_number, place, split
 from .files import opened
 from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
 
-Array = NDArray[Any]
 ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from

@@ -1,12 +1,12 @@
 """Point predictions in the units of the targets, matched to a metric: ``predict_entries(decode=...)``."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, pdtrik
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
@@ -15,7 +15,6 @@ from .targets import MAX_GRID, Targets
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 DECODINGS = {  # descriptions, printed beside scores
     "clip": "clipped to the scale of the training targets",
     "round": "rounded to the grid of the training targets",

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .._arrays import Array
 from ..kernels import pattern
 
-Array = NDArray[Any]
 PADDED_WIDTH = 8  # columns are allocated in blocks, so that a row of a factor is a whole number of SIMD registers
 
 

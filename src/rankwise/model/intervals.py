@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import SettingError
 from ..losses.base import takes_signs
@@ -15,7 +16,6 @@ from .factors import predict
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 KEPT = 10_000  # scores that are stored; more would change a coverage by less than 1 in 10,000
 NARROWEST = 0.1  # least half-width from two quantile fits, relative to the median one; they may meet or cross
 SCALE_ROUNDS = 5  # alternations between row and column scales; their products settle in two or three

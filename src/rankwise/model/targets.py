@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from .._arrays import Array
 from ..engines import ThreadPool, usable_cores
 from ..losses.links import response
 from ..observations import Entries, Observations
@@ -18,7 +19,6 @@ from ..observations import Entries, Observations
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 MAX_GRID = 32  # distinct targets that make a grid
 MAX_ENTRIES = 1_000_000  # entries that are used; of more, evenly spaced ones
 THRESHOLD_ENTRIES = 20_000  # entries for the common thresholds: accurate to about 0.01 standard deviations

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite, is_number
 from .._errors import DataError, SettingError
 from ..losses import Loss
@@ -14,8 +15,6 @@ from ..observations import Observations
 from ..spectral import LowRank, SparsePlusLowRank
 from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
 from .snapshot import RidgedSnapshot
-
-Array = NDArray[Any]
 
 
 class Ridged:

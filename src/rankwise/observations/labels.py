@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 
-Array = NDArray[Any]
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
 NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..kernels import pattern
 from . import build
@@ -20,7 +21,6 @@ from .labels import LabelIndex, numbered
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 log = logging.getLogger("rankwise")
-Array = NDArray[Any]
 Shape = tuple[int, int]
 Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
 Indices = tuple[LabelIndex, LabelIndex]

@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses.links import response
 from ..model import LowRankModel
 from ..selection import fitting_scores
@@ -13,7 +13,6 @@ from .compact import embed, seen_counts
 from .held_out import RESIDUAL_UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
 
-Array = NDArray[Any]
 Contents = dict[str, Any]
 EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
 LONG_DECIMAL = re.compile(r"\d+\.\d{6,}")  # numbers that are shortened to five digits

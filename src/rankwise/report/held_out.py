@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
@@ -14,7 +15,6 @@ from ..observations import LabelIndex, Observations
 from ..observations.build import rows_of
 from ..solvers.validation import need_in_memory
 
-Array = NDArray[Any]
 MAX_FLOAT = float(np.finfo(np.float64).max)
 VISIBLE_CHANGE = 2e-5  # share of a number that shows in its first six digits, even half of it next to MAX_FLOAT
 RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}

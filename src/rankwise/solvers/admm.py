@@ -1,12 +1,12 @@
 """Robust principal components of a partially observed matrix: l1 loss plus nuclear norm, by ADMM."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import SettingError
 from ..objectives import Problem
@@ -14,7 +14,6 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
 
-Array = NDArray[Any]
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
 

@@ -1,12 +1,12 @@
 """Alternating minimization over two factors, by gradient steps."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from ..objectives import Movable, PlaneRestriction
 from ..spectral import as_operator, block_svd
@@ -15,7 +15,6 @@ from .history import StepReport
 from .steps import bisect
 from .validation import MOVABLE, SMOOTH, Need
 
-Array = NDArray[Any]
 ARMIJO_HALVINGS = 40  # of a step at most
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .. import losses
+from .._arrays import Array
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
@@ -21,7 +21,6 @@ from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
 from .row_priors import restored_prior
 
-Array = NDArray[Any]
 MAX_SOLVES = 300  # solves of a row at most; rows that no longer move are removed from later rounds
 FARTHEST = 16.0  # largest extrapolation, in steps
 SETTLED = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers

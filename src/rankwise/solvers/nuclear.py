@@ -1,12 +1,12 @@
 """Nuclear-norm regularization: AIS-Impute, and soft-impute as its unaccelerated case."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite, is_number
 from .._errors import SettingError
 from ..objectives import Movable
@@ -15,7 +15,6 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_count, need_positive
 
-Array = NDArray[Any]
 DIVERGED = 1e8  # times the first value: then the Lipschitz constant is too small
 FLOOR = 1e-4  # smallest weight of the search for a rank, relative to the largest useful one
 ABOVE = 10  # consecutive steps above the wanted rank after which a weight is rejected

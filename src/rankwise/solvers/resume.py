@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..engines import Engine
 from ..model import Learned, LearnedSide, LowRankModel
@@ -16,8 +17,6 @@ from .validation import MOVABLE, check_needs
 
 if TYPE_CHECKING:
     from .sweeps import Sweeps
-
-Array = NDArray[Any]
 
 
 def check_start(objective: Objective, start: Any) -> None:

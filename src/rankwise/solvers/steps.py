@@ -1,15 +1,13 @@
 """Step length along a new rank-one term, and minimization over a few coefficients."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 
+from .._arrays import Array
 from ..objectives import Objective, Restriction
 
-Array = NDArray[Any]
 Valued = Callable[[Array], tuple[float, Array]]
 MAX_BACKTRACKS = 60  # changes of the curvature bound at most
 MAX_EVALUATIONS = 80  # to find where f is finite

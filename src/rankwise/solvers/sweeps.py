@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from .._checks import is_whole
 from .._errors import SettingError
@@ -21,7 +20,6 @@ from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
-Array = NDArray[Any]
 OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3

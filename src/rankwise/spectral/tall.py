@@ -5,11 +5,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels.columns import Term, blend
 
-Array = NDArray[Any]
 BlockWork = Callable[[slice], Array]
 Each = Callable[[BlockWork, Sequence[slice]], list[Array]]  # maps a function over blocks of rows, possibly in threads
 ROWS = 1 << 13  # of a block: large enough for BLAS, small enough to be shared among threads

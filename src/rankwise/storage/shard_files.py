@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
 from ..observations.build import check_csr
 from ..observations.shards import Piece
 from .archive import DAMAGE
 
-Array = NDArray[Any]
 SHARD_FORMAT, SHARD_VERSION = "rankwise-shards", 1
 MANIFEST, SHARD = "manifest.json", "shard-{:06d}-{}.npy"
 LABEL_FILES = ("row_labels.npy", "col_labels.npy")

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import ShardFileError
 from ..observations.build import check_duplicates, merge_repeats, sort_entries, starts_of
 from ..observations.shards import Piece, cut_rows, joined, rows_between
 from .shard_files import LABEL_FILES, Manifest, ShardFiles, write_array, write_shard
 from .spool import Spool
 
-Array = NDArray[Any]
 RECORDS, MERGED = "records-{:06d}", "merged"  # temporary
 
 

@@ -12,11 +12,10 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number, is_whole
 
-Array = NDArray[Any]
 ClassesByName = Mapping[str, type[Any]]
 JSON_TYPES = (bool, int, float, str, NoneType)
 NUMBERS = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")

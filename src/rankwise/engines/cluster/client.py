@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._arrays import Array
 from ..._errors import ClusterError, SettingError
 from ...losses import Loss
 from ..base import Engine, Results
@@ -26,7 +26,6 @@ from .worker import ShardWorker
 
 log = logging.getLogger("rankwise")
 
-Array = NDArray[Any]
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
 SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
