@@ -89,7 +89,7 @@ class ClusterEntries(Entries):
         first = FirstLook.joined(self._map(first_look))
         return first.facts(self._map(second_look, mean=first.mean))
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""
         blocks = self._every(max(1, self.n_observed // n))
         return np.resize(np.concatenate([block.targets for block in blocks]), n)

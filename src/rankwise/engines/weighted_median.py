@@ -1,10 +1,8 @@
 """Exact minimizer of a piecewise-linear f along a direction: a weighted median, found by selection without sorting."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .base import Engine
 from .shard import Shard
 
@@ -61,7 +59,7 @@ def _bracket(engine: Engine, tilt: float, curvature: float, zero_slope: float) -
     return lo, hi
 
 
-def _round(engine: Engine, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:
+def _round(engine: Engine, lo: float, hi: float) -> tuple[float, Array, Array]:
     """Return the slope just above lo, and jumps and counts of breakpoints in equal bins of (lo, hi]."""
     bins = engine.run(Shard.breakpoints, lo, hi, N_BINS)
     return float(bins[0]), bins[1 : N_BINS + 1], bins[N_BINS + 1 :]

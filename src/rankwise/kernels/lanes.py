@@ -12,7 +12,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types, uint64
 from numba.extending import lower_builtin, models, register_model, type_callable
-from numpy.typing import NDArray
+
+from .._arrays import Array
 
 LANES = 8
 STRIDE = uint64(LANES)  # step of loops over lanes
@@ -24,7 +25,7 @@ def padded(n: int) -> int:
     return -(-n // LANES) * LANES
 
 
-def pad_columns(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def pad_columns(block: Array, dtype: np.dtype[Any]) -> Array:
     """Return `block` C-contiguous and padded with columns of zeros to a multiple of eight; no copy if it is both."""
     n = block.shape[1]
     if n % LANES == 0:

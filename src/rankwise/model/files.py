@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import losses
+from .._arrays import Array
 from .._errors import ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
@@ -21,7 +21,7 @@ from .posterior import Posterior
 from .ranking import Seen
 from .targets import Targets
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, Array]
 MODEL_FORMAT, MODEL_VERSION = "rankwise-model", 4
 MANIFEST_ATTRIBUTES = ("link", "chosen", "only_by", "facts")  # attributes that the manifest holds as they are
 LABEL_ARRAYS = ("row_labels", "col_labels")
@@ -134,7 +134,7 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
 def _is_consistent(model: LowRankModel) -> bool:
     """Return whether all parts have the model's sizes, are finite, and no variance is negative."""
     longest, (n_rows, n_cols) = model.longest, model.shape
-    floats: list[tuple[NDArray[Any], tuple[int, ...]]] = [(model.path, (longest, longest))]
+    floats: list[tuple[Array, tuple[int, ...]]] = [(model.path, (longest, longest))]
     floats += [(model.U, (n_rows, longest)), (model.V, (n_cols, longest))]
     numbers, variances = [model.scale], []
     if model.offsets is not None:
@@ -180,7 +180,7 @@ def _taken(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(f"{prefix}_"): arrays.pop(name) for name in names}
 
 
-def _as_plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
+def _as_plain(labels: Array, name: str) -> Array:
     """Labels as an array that can be stored without pickle."""
     if labels.dtype.kind != "O":
         return labels

@@ -178,7 +178,7 @@ def as_labels(labels: Any, size: int, axis: str) -> Array | None:
     return array
 
 
-def numbered(labels: ArrayLike, axis: str) -> tuple[Array, NDArray[Any]]:
+def numbered(labels: ArrayLike, axis: str) -> tuple[Array, Array]:
     """Distinct labels in sorted order, and the number among them of every entry's label, shape (n,)."""
     array = _as_array(labels, axis)
     close = max(SMALL_TABLE, 2 * array.size)
@@ -215,7 +215,7 @@ def _distinct(labels: Array, axis: str, **options: Any) -> Any:
     return result
 
 
-def _numbered_by_table(labels: Array) -> tuple[Array, NDArray[Any]]:
+def _numbered_by_table(labels: Array) -> tuple[Array, Array]:
     """Distinct labels and numbers of integers that lie close together, without sorting: O(n + range)."""
     least = labels.min()
     place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)

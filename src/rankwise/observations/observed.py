@@ -315,7 +315,7 @@ class Observations:
         """Statistics of the targets by which `loss="auto"` chooses."""
         return target_facts(self.pieces)
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Exactly `n` targets, evenly spread over the entries and repeated if there are fewer."""
         return np.resize(self.targets[:: max(1, self.targets.size // n)], n)
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .build import starts_of
 
 MIN_SHARD, MAX_SHARD = 1 << 15, 1 << 22  # entries of a shard
@@ -66,8 +67,8 @@ class Piece(NamedTuple):
     n_cols: int
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
-    targets: NDArray[Any]
-    weights: NDArray[Any] | None
+    targets: Array
+    weights: Array | None
 
     @property
     def stop(self) -> int:

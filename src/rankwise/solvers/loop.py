@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._digests import checksum
 from .._errors import DataError, SettingError
@@ -28,7 +28,7 @@ from .stopping import Status, Stopping
 
 log = logging.getLogger("rankwise")
 
-ScoreFunction = Callable[[NDArray[Any], NDArray[Any]], float]  # of targets and predictions
+ScoreFunction = Callable[[Array, Array], float]  # of targets and predictions
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _stuck(report: StepReport, value: float, objective: Objective) -> Status | N
     return Status("no-descent", f"No step lowers the value {at}.")
 
 
-def _mean_loss(loss: Loss, weights: NDArray[Any] | None) -> ScoreFunction:
+def _mean_loss(loss: Loss, weights: Array | None) -> ScoreFunction:
     return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 

@@ -1,11 +1,11 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses import Loss
 from ..model import Offsets
 from ..objectives import Problem
@@ -134,7 +134,7 @@ def best_constant(problem: Problem) -> float:
     return 0.0
 
 
-def descending_length(problem: Problem, U: NDArray[Any], V: NDArray[Any], s: NDArray[Any]) -> float:
+def descending_length(problem: Problem, U: Array, V: Array, s: Array) -> float:
     """Factor 1, 1/2, 1/4, ... of the step ``-U diag(s) V.T`` with which it does not raise the value."""
     phi, length = problem.along(U, V, -s), 1.0
     value = problem.value()

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
@@ -146,7 +147,7 @@ class Lanczos:
         sigma = _norm(u)
         return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[0], n_products)
 
-    def _krylov(self, operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
+    def _krylov(self, operator: Operator, block: Array) -> tuple[Array, Array, bool, int]:
         """Build a Krylov space from a block; blocks and bases have one vector per row.
 
         Returns the image of the best right vector, the best block, whether it converged, and the number of products.
@@ -218,7 +219,7 @@ def get(oracle: str | Oracle) -> Oracle:
     return oracle
 
 
-def _norm(vector: NDArray[Any]) -> float:
+def _norm(vector: Array) -> float:
     """Return the Euclidean norm, scaled if squares would overflow or underflow."""
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
@@ -240,7 +241,7 @@ def _finish(operator: Operator, v: NDArray[np.float64], n_products: int) -> Trip
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 
-def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _gram_rows(operator: Operator, block: Array) -> tuple[Array, Array]:
     """Return ``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
     if block.shape[0] == 1:
         return operator.gram(block[0])
@@ -248,12 +249,12 @@ def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], N
     return z.T, w.T
 
 
-def _outside(w: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
+def _outside(w: Array, V: Array) -> Array:
     """Return the rows of w minus their projections on the orthonormal rows of V."""
     return np.asarray(w - (w @ V.T) @ V)
 
 
-def _independent(w: NDArray[Any], scale: float) -> NDArray[Any]:
+def _independent(w: Array, scale: float) -> Array:
     """Return unit rows with the span of those of w, without directions that are rounding errors relative to `scale`."""
     squares, vectors = np.linalg.eigh(w @ w.T)
     large = squares > max((1e-12 * scale) ** 2, 1e-13 * squares[-1])

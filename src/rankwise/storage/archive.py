@@ -17,8 +17,8 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._files import replacing
 
 # Errors of reading a damaged or foreign zip of arrays; NumPy parses headers as Python literals.
@@ -62,7 +62,7 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def read_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
+def read_arrays(file: BinaryIO) -> dict[str, Array]:
     """Return the arrays of a file by name.
 
     Raises one of `DAMAGE` if the digest does not hold, or if there is anything but plain, uncompressed arrays.
@@ -88,11 +88,11 @@ def _name(member: zipfile.ZipInfo) -> str:
     return member.filename.removesuffix(".npy")
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> NDArray[Any]:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> Array:
     with archive.open(member) as file:
         _check_header(file, member, size)
     with archive.open(member) as file:  # read to its end, where zipfile compares the CRC
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        array: Array = npy.read_array(file, allow_pickle=False)
     return array
 
 

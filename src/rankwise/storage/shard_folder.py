@@ -3,12 +3,12 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, ShardFileError
 from ..observations.build import rows_of
 from ..observations.entries import Entries
@@ -75,7 +75,7 @@ class StoredEntries(Entries):
         """Return facts about the targets, by which a loss is chosen."""
         return target_facts(self.pieces)
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""
         return np.resize(self._every(max(1, self.n_observed // n), n).targets, n)
 
@@ -126,7 +126,7 @@ def is_shard_folder(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / MANIFEST).is_file()
 
 
-def _read_labels(path: Path, digest: str, size: int, which: str) -> NDArray[Any] | None:
+def _read_labels(path: Path, digest: str, size: int, which: str) -> Array | None:
     labels = map_array(path, digest)
     try:
         return as_labels(labels, size, which)
