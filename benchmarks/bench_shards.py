@@ -1,4 +1,4 @@
-"""How many entries should a shard hold? Decides SMALLEST and WANTED in observations/shards.py.
+"""How many entries should a shard hold? Decides MIN_SHARD and N_SHARDS in observations/shards.py.
 
 Milliseconds on two threads, medians of five: of a gram product (its column sums are added shard by shard), of an
 evaluation, and of a sweep of the default solver (median of three; per sweep, without the start).
@@ -28,7 +28,7 @@ def run(size: int = 10_000_000, rank: int = MAX_FACTORS) -> Iterator[Row]:
     for name, (data, loss) in (sets | {f"{size:.0e} synthetic": (layered(size), "square")}).items():
         for count in COUNTS:
             least = max(1, data.n_observed // count)
-            with patch.multiple(shards, SMALLEST=least, WANTED=count, LARGEST=max(least, shards.LARGEST)):
+            with patch.multiple(shards, MIN_SHARD=least, N_SHARDS=count, MAX_SHARD=max(least, shards.MAX_SHARD)):
                 problem = rw.Problem(data, loss, n_jobs=THREADS)
                 made = len(problem.engine.shards)
                 gradient, v = problem.gradient(), np.ones(data.shape[1])

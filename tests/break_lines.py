@@ -159,7 +159,13 @@ BREAKS = [
         "test_shard_folder.py",
         "merged",
     ),
-    Break("observations/shards.py", 'wanted, side="left"', 'wanted, side="right"', "test_observations.py", "first_row"),
+    Break(
+        "observations/shards.py",
+        'boundaries, side="left"',
+        'boundaries, side="right"',
+        "test_observations.py",
+        "first_row",
+    ),
     Break(
         "solvers/checkpoint.py",
         "self._own = [*self._own[-1:], path]",
@@ -222,7 +228,13 @@ BREAKS = [
         plain=False,
     ),
     Break("engines/cluster/client.py", "[*past, *calls]", "calls", "test_cluster_deaths.py", "two_die", plain=False),
-    Break("solvers/checkpoint.py", "max(APART, SHARE * self._took)", "APART", "test_checkpoint.py", "small_share"),
+    Break(
+        "solvers/checkpoint.py",
+        "max(CHECKPOINT_INTERVAL, SHARE * self._took)",
+        "CHECKPOINT_INTERVAL",
+        "test_checkpoint.py",
+        "small_share",
+    ),
     Break(
         "solvers/checkpoint.py",
         "lock.acquire(timeout=0)",
@@ -328,7 +340,11 @@ BREAKS = [
     ),
     Break("model/targets.py", "predicted[some] = model.at(", "predicted[some] = 0.9 * model.at(", "test_decoding.py"),
     Break(
-        "model/targets.py", "grid.size <= min(MOST, targets.size / 2)", "grid.size <= MOST", "test_decoding.py", "grid"
+        "model/targets.py",
+        "grid.size <= min(MAX_GRID, targets.size / 2)",
+        "grid.size <= MAX_GRID",
+        "test_decoding.py",
+        "grid",
     ),
     Break(
         "kernels/row_entries.py",
@@ -360,7 +376,7 @@ BREAKS = [
         "test_row_solver.py",
         "one_call",
     ),
-    Break("solvers/sweep_state.py", "kept[effects.argmax()] = True", "pass", "test_sweeps.py", "stays"),
+    Break("solvers/sweep_state.py", "retained[effects.argmax()] = True", "pass", "test_sweeps.py", "stays"),
     Break(
         "solvers/sweep_state.py",
         "steady = known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost)",
@@ -378,8 +394,8 @@ BREAKS = [
     ),
     Break(
         "observations/labels.py",
-        "np.where(known, asked.astype(np.int64), -1)",
-        "np.where(known, asked, asked.dtype.type(-1 % 256)).astype(np.int64)",
+        "np.where(known, keys.astype(np.int64), -1)",
+        "np.where(known, keys, keys.dtype.type(-1 % 256)).astype(np.int64)",
         "test_observations.py",
         "of_any_type",
     ),

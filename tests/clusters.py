@@ -29,7 +29,7 @@ def workers(n, **settings):
 
 def tiny_shards(monkeypatch, size=256):
     """Cut small matrices into many shards; only the client cuts."""
-    monkeypatch.setattr(shards, "SMALLEST", size)
+    monkeypatch.setattr(shards, "MIN_SHARD", size)
 
 
 def same(piece):

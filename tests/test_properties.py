@@ -261,7 +261,7 @@ def test_a_late_line_means_what_an_early_one_does_and_streams_read_the_same(
         path = room / name
         path.write_bytes(end.join([*parts, ""]).encode())
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("rankwise.io.text.SAMPLE", 150)  # bytes: some six lines
+            patch.setattr("rankwise.io.text.DIALECT_BYTES", 150)  # bytes: some six lines
             found.append(cells(read_file(path, duplicates="mean", **how)))
             folder, _ = shard_file(path, room / f"{name}-shards", how=Reading(**how), duplicates="mean")
         found.append(cells(rw.ShardFolder(folder)))

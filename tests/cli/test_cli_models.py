@@ -223,8 +223,8 @@ def test_every_method_can_be_named(folder, tmp_path, name):
 
 
 def test_the_names_that_are_written_out_are_those_of_the_library():
-    assert set(options.METHODS) == set(METHODS) and set(options.LOSSES) == set(losses.BY_NAME)
-    assert set(options.DECODINGS) == set(DECODINGS)
+    assert set(options.METHOD_CHOICES) == set(METHODS) and set(options.LOSS_CHOICES) == set(losses.BY_NAME)
+    assert set(options.DECODING_CHOICES) == set(DECODINGS)
     numbers = {name: 7 if name in options.ORDINAL else 0.7 for name in options.PARAMETRIC}
     assert all(losses.BY_NAME[name](number) != losses.get(name) for name, number in numbers.items())
 
@@ -495,7 +495,7 @@ def test_long_runs_without_a_terminal_are_not_told_step_by_step():
 def test_only_a_long_rehearsal_is_called_compiling(monkeypatch):
     logger, texts = logging.getLogger("rankwise"), []
     problem = rankwise.Problem(rankwise.Observations.from_coo([0], [0], [1.0]), "square")
-    monkeypatch.setattr(loop, "LONG", 0.1)
+    monkeypatch.setattr(loop, "SLOW_REHEARSAL", 0.1)
     for seconds in (0.0, 0.5):
         monkeypatch.setattr(loop, "_rehearsed", set())
         monkeypatch.setattr(loop, "_run", lambda *args, seconds=seconds: time.sleep(seconds))

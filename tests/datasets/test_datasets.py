@@ -229,7 +229,7 @@ def test_ratings_are_read_as_numpy_reads_them_however_they_are_cut(monkeypatch, 
         line[2] = rng.choice(["1", "-1", "+1.0", "1e0", "-1.000", "3.14159265358979", "2.5E-3"])
     content = end.join(separator.join(line) for line in lines)  # no newline after the last
     expected = np.loadtxt(io.StringIO(content.replace(separator, " ")), unpack=True, usecols=(0, 1, 2))
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(text, "ARROW_BYTES", block)
     found = datasets.read_movielens(write(tmp_path / "ratings.dat", content))
     order = np.argsort(expected[0])
     for column, wanted in zip((found.row_labels[found.rows], found.col_labels[found.cols]), expected, strict=False):
@@ -297,7 +297,7 @@ def test_a_bad_rating_is_named_by_its_line(tmp_path, bad):
 
 @pytest.mark.parametrize("bad", ["x::2::3::4", "1::2::inf::4"])
 def test_a_bad_line_is_counted_over_blocks(monkeypatch, tmp_path, bad):
-    monkeypatch.setattr(text, "BLOCK", 100)
+    monkeypatch.setattr(text, "ARROW_BYTES", 100)
     lines = [f"{k}::1::1::0" for k in range(1000)]
     path = write(tmp_path / "ratings.dat", "\n".join([*lines[:777], bad, *lines[777:]]))
     with pytest.raises(DataError, match=r"line 778: .*got '" + bad):

@@ -162,7 +162,7 @@ def test_all_die_and_a_new_worker_comes(client, processes, monkeypatch):
 
 
 def test_no_worker_is_left(client, processes, monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 2.0)
+    monkeypatch.setattr(module, "WORKER_TIMEOUT", 2.0)
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     Killer(monkeypatch, client, {10: ("after", everyone)})
     with pytest.raises(ClusterError, match="has no worker, and none joined within 2 s"):
@@ -178,7 +178,7 @@ from rankwise import Checkpoint, Problem
 from rankwise.engines import Cluster
 from rankwise.observations import shards
 file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-shards.SMALLEST = 256
+shards.MIN_SHARD = 256
 send = Cluster._send
 def hooked(engine, remote, message):
     if engine.traffic.trips == last:
@@ -217,7 +217,7 @@ def test_a_client_is_killed_at_any_round_trip_and_another_goes_on(processes, tmp
 
 def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):
     """The scheduler is not started again: this is the last test with these processes."""
-    monkeypatch.setattr(module, "REACH", 5.0)
+    monkeypatch.setattr(module, "SCHEDULER_TIMEOUT", 5.0)
     client = processes.client()
     data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
     wanted = solved(Problem(data, Square()), solver, **options)

@@ -290,7 +290,7 @@ WRONG = {
         rw.DataError,
         "all input features have string names",
     ),
-    "lists": ({"a": [[1], [2]]}, "auto", rw.DataError, r"holds things that cannot be compared \(first: \[1\]\)"),
+    "lists": ({"a": [[1], [2]]}, "auto", rw.DataError, r"holds values that cannot be compared \(first: \[1\]\)"),
     "all missing": ({"a": [np.nan, np.nan]}, "auto", rw.DataError, "No cell of the table has a value"),
     "nothing": ({"a": []}, "auto", rw.DataError, r"0 sample\(s\)"),
 }

@@ -428,7 +428,7 @@ def test_categories_without_entries_are_no_rows(tmp_path):
 
 def test_gaps_of_a_streamed_parquet_file_are_counted_over_the_whole_file(tmp_path, monkeypatch):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rankwise.io.parquet.BATCH", 10)
+    monkeypatch.setattr("rankwise.io.parquet.PARQUET_ROWS", 10)
     users = [None if k in (13, 27, 28, 55) else k for k in range(60)]
     path = tmp_path / "r.parquet"
     parquet.write_table(arrow.table({"user": users, "item": range(60), "rating": [1.0] * 60}), path)
@@ -470,8 +470,8 @@ def test_matrix_market_files_have_no_columns_to_choose_from(tmp_path, role):
 
 def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch):
     """Each batch that brings a new label costs a sort of all labels."""
-    monkeypatch.setattr("rankwise.io.text.BLOCK", 10_000)
-    monkeypatch.setattr("rankwise.io.text.CHUNK", 1000)
+    monkeypatch.setattr("rankwise.io.text.ARROW_BYTES", 10_000)
+    monkeypatch.setattr("rankwise.io.text.BATCH_ENTRIES", 1000)
     *_, by_arrow, by_line = TextFile(str(write(tmp_path, PLAIN)), Reading()).readers()
     for batches in (list(by_arrow), list(by_line)):
         assert len(batches) <= 10 and all(batch.rows.codes.size >= 1000 for batch in batches[:-1])

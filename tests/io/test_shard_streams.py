@@ -16,8 +16,8 @@ from rankwise.observations import shards as cutting
 def small(monkeypatch):
     """Small shards and small chunks, so that there are many of both."""
     monkeypatch.setattr(cutting, "SMALLEST", 40)
-    monkeypatch.setattr(text, "CHUNK", 50)
-    monkeypatch.setattr(text, "BLOCK", 500)
+    monkeypatch.setattr(text, "BATCH_ENTRIES", 50)
+    monkeypatch.setattr(text, "ARROW_BYTES", 500)
 
 
 def entries(seed=0):
@@ -84,7 +84,7 @@ def test_bad_lines_are_refused_or_left_out_as_in_memory(tmp_path):
 def test_parquet_gives_the_same_shards(tmp_path, labels, monkeypatch):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("rankwise.io.parquet.BATCH", 30)
+    monkeypatch.setattr("rankwise.io.parquet.PARQUET_ROWS", 30)
     rows, cols, values = entries()
     called = {"numbers": rows, "text of numbers": rows.astype(str), "names": [f"u{row}" for row in rows]}[labels]
     frame = pandas.DataFrame({"user": called, "item": cols, "rating": values, "share": 1.0 + (cols % 3)})
@@ -101,7 +101,7 @@ def test_parquet_gives_the_same_shards(tmp_path, labels, monkeypatch):
 def test_parquet_with_gaps_is_refused_by_row_or_they_are_left_out(tmp_path, monkeypatch):
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr("rankwise.io.parquet.BATCH", 30)
+    monkeypatch.setattr("rankwise.io.parquet.PARQUET_ROWS", 30)
     rows, cols, values = entries()
     frame = pandas.DataFrame({"user": [f"u{row}" for row in rows], "item": cols, "rating": values})
     frame.loc[70, "user"] = None

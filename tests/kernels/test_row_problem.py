@@ -106,7 +106,7 @@ def toys(monkeypatch):
     monkeypatch.setitem(
         row_parts.QUADRATICS, ToyQuadratic, row_parts.QuadraticRules(toy_add, toy_value, ("strengths",))
     )
-    monkeypatch.setitem(row_parts.PRIORS, ToyPrior, row_parts.PriorRules(toy_row, ("lines", "precisions")))
+    monkeypatch.setitem(row_parts.PRIOR_RULES, ToyPrior, row_parts.PriorRules(toy_row, ("lines", "precisions")))
     rules = row_parts.PenaltyRules
     monkeypatch.setitem(row_parts.PENALTIES, ToyLasso, rules(lasso_value, minimize=lasso_minimum))
     monkeypatch.setitem(row_parts.PENALTIES, ToyNonNegative, rules(nonnegative_value, minimize=nonnegative_minimum))

@@ -149,7 +149,7 @@ def test_every_loss_has_a_file_and_a_place_in_the_reference(kind):
 
 def test_the_lists_of_the_command_line_are_those_of_the_declarations():
     """They are written out there, so that help does not load Numba."""
-    assert list(options.LOSSES) == list(BY_NAME)
+    assert list(options.LOSS_CHOICES) == list(BY_NAME)
     assert set(options.PARAMETRIC) == {name for name, kind in BY_NAME.items() if fields(kind)}
     assert set(options.ORDINAL) == {name for name, kind in BY_NAME.items() if issubclass(kind, LevelsLoss)}
 

@@ -273,7 +273,7 @@ def test_bad_wide_frames_are_refused_in_one_sentence(frame, sentence):
 def test_column_names_without_a_frame_are_refused():
     with pytest.raises(SettingError, match="row= names a column of a data frame, but a ndarray was given"):
         MatrixCompletion().fit(WIDE, **NAMES)
-    with pytest.raises(DataError, match=r"pandas, polars or pyarrow is needed|needs a data frame.*list"):
+    with pytest.raises(DataError, match=r"must be a data frame of pandas, polars or pyarrow, got list"):
         Observations.from_frame([[1.0]])
 
 
@@ -293,7 +293,7 @@ def test_anything_that_speaks_arrow_is_a_frame(entries):
     wide = dict(zip("cab", WIDE.T, strict=True))
     assert same(Observations.from_any(Stream(pa.table(wide))), Observations.from_any(pa.table(wide)))
     for series in (pl.Series([1.0, 2.0]), pa.chunked_array([[1.0, 2.0]]), pd.Series([1.0, 2.0])):
-        with pytest.raises(DataError, match="needs a data frame"):
+        with pytest.raises(DataError, match="must be a data frame"):
             Observations.from_frame(series)
 
 

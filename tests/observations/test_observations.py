@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.observations import Observations, cut_rows
 from rankwise.observations.labels import LabelIndex
-from rankwise.observations.shards import LARGEST, PER_ROW, SMALLEST, WANTED, shard_work
+from rankwise.observations.shards import MAX_SHARD, MIN_SHARD, N_SHARDS, PER_ROW, shard_work
 
 
 @pytest.fixture
@@ -541,7 +541,7 @@ class TestCuts:
         assert np.all(np.diff(cuts) > 0)
 
     def test_shards_are_near_the_wanted_size_unless_a_row_is_longer(self, counts, n_cols):
-        wanted = max(min(max(counts.sum() // WANTED, SMALLEST), LARGEST), 2 * n_cols)
+        wanted = max(min(max(counts.sum() // N_SHARDS, MIN_SHARD), MAX_SHARD), 2 * n_cols)
         starts = row_starts(counts).astype(int)
         sizes = np.diff(starts[cut_rows(row_starts(counts), n_cols)])
         assert sizes.max() <= 2 * wanted + counts.max()
@@ -554,7 +554,7 @@ class TestCuts:
     def test_a_cut_is_the_first_row_that_begins_where_its_share_of_the_work_does_or_later(self, counts, n_cols):
         """One row later would be as good a cut; but cuts decide bits, and files of shards have theirs."""
         starts, n = row_starts(counts).astype(int), int(counts.sum())
-        n_shards = n // min(max(n // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
+        n_shards = n // min(max(n // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))
         n_shards = max(1, n_shards // 4 * 4 if n_shards > 8 else n_shards // 2 * 2)
         work = starts + min(PER_ROW, n // counts.size) * np.arange(counts.size + 1)
         rows = [int(np.argmax(work >= k * int(work[-1]) // n_shards)) for k in range(1, n_shards)]
@@ -588,7 +588,7 @@ def test_cuts_do_not_depend_on_threads():
 
 def test_small_data_are_one_shard_and_large_data_are_many():
     assert cut_rows(row_starts(np.full(1000, 60)), 100).tolist() == [0, 1000]
-    assert cut_rows(row_starts(np.full(200_000, 1000)), 1000).size - 1 > WANTED
+    assert cut_rows(row_starts(np.full(200_000, 1000)), 1000).size - 1 > N_SHARDS
 
 
 def test_a_pickle_brings_back_equal_read_only_arrays():

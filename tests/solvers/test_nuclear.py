@@ -122,7 +122,7 @@ def test_momentum_takes_fewer_steps_to_any_accuracy(loss, accuracy):
 
 def exact_run(monkeypatch, loss, accelerate, n_steps=200):
     """Gaps to the optimum of a run whose singular value thresholding is exact, and ``L ||X*||_F**2``."""
-    monkeypatch.setattr(nuclear, "SPARE", 100)  # blocks of full size
+    monkeypatch.setattr(nuclear, "RANDOM_DIRECTIONS", 100)  # blocks of full size
     problem, _, weight, X, value = solved(loss, 0.0, 0.05)
     solver = AISImpute(weight, accelerate=accelerate, continuation=0.0, n_power=2)
     gaps = solve(problem, solver, tol=0.0, max_iter=n_steps).history.column("value") - value

@@ -24,8 +24,8 @@ from rankwise.losses import (
 from rankwise.model import Offsets, PriorArrays, save
 from rankwise.solvers import BayesSweeps, FactorSweeps, fit_offsets
 from rankwise.solvers.row_priors import PRIORS, PatternPrior, RowPrior
-from rankwise.solvers.sweep_state import best_constant
-from rankwise.solvers.sweeps import OFFSET_RIDGE, OFFSETS
+from rankwise.solvers.sweep_state import OFFSETS, best_constant
+from rankwise.solvers.sweeps import OFFSET_RIDGE
 
 every_loss = pytest.mark.parametrize("loss", COMPILED, ids=repr)
 every_kind = pytest.mark.parametrize("kind", OFFSETS)

@@ -43,7 +43,7 @@ def example(*commands: str) -> str:
 )
 @click.option(
     "--method",
-    type=click.Choice(options.METHODS),
+    type=click.Choice(options.METHOD_CHOICES),
     default="bayes",
     show_default=True,
     metavar="NAME",
@@ -51,7 +51,7 @@ def example(*commands: str) -> str:
 )
 @click.option(
     "--offsets",
-    type=click.Choice(options.OFFSETS),
+    type=click.Choice(options.OFFSET_CHOICES),
     default="auto",
     show_default=True,
     help="Offsets added to the low-rank part; auto is both for bayes and factors, and none for other methods.",
@@ -96,7 +96,7 @@ def example(*commands: str) -> str:
 @click.option("--no-seen", is_flag=True, help="Write a model without the list of observed entries.")
 @options.force
 @options.as_json
-def fit(**given: Any) -> None:
+def fit(**arguments: Any) -> None:
     """Fit a model to FILE, a table with a row label, a column label and a value in each line, or a folder of shards.
 
     FILE is CSV, TSV or other delimited text, with or without a header, also compressed (.gz, .bz2, .xz); Parquet; or
@@ -110,7 +110,7 @@ def fit(**given: Any) -> None:
     """
     from .fit import FitOptions, run
 
-    run(FitOptions(**given))
+    run(FitOptions(**arguments))
 
 
 @click.command(
@@ -132,7 +132,7 @@ def fit(**given: Any) -> None:
 )
 @click.option(
     "--decode",
-    type=click.Choice(options.DECODINGS),
+    type=click.Choice(options.DECODING_CHOICES),
     help="Map predictions to the values of the training entries, as the error measure requires: median for MAE.",
 )
 @click.option(
@@ -143,14 +143,14 @@ def fit(**given: Any) -> None:
     help="How to treat rows and columns that the model has not seen: stop, or predict from the offsets alone.",
 )
 @options.force
-def predict(**given: Any) -> None:
+def predict(**arguments: Any) -> None:
     """Predict the values of PAIRS, a table with a row label and a column label in each line.
 
     The output is CSV with the header row,column,prediction, in the order of PAIRS.
     """
     from .predict import PredictOptions, run
 
-    run(PredictOptions(**given))
+    run(PredictOptions(**arguments))
 
 
 @click.command(
@@ -175,11 +175,11 @@ def predict(**given: Any) -> None:
 )
 @options.force
 @options.as_json
-def recommend(**given: Any) -> None:
+def recommend(**arguments: Any) -> None:
     """List the columns with the highest predictions for each of ROWS."""
     from .recommend import RecommendOptions, run
 
-    run(RecommendOptions(**given))
+    run(RecommendOptions(**arguments))
 
 
 @click.command(
@@ -198,11 +198,11 @@ def recommend(**given: Any) -> None:
     "alone, or stop.",
 )
 @options.as_json
-def evaluate(**given: Any) -> None:
+def evaluate(**arguments: Any) -> None:
     """Score a model on HELD_OUT, a table of entries that it was not fitted to."""
     from .evaluate import EvaluateOptions, run
 
-    run(EvaluateOptions(**given))
+    run(EvaluateOptions(**arguments))
 
 
 @click.command(short_help="Describe a model and the information in its file.")
@@ -232,11 +232,11 @@ def info(model: Path, as_json: bool) -> None:
 @options.duplicates
 @click.option("--no-labels", is_flag=True, help="Show rows and columns by number instead of their labels.")
 @options.force
-def report(**given: Any) -> None:
+def report(**arguments: Any) -> None:
     """Write an HTML page about a model: scores at every rank, components, and recommendations."""
     from .report import ReportOptions, run
 
-    run(ReportOptions(**given))
+    run(ReportOptions(**arguments))
 
 
 @click.command(
@@ -248,7 +248,7 @@ def report(**given: Any) -> None:
     "-o", "--output", metavar="FOLDER", type=options.FILE, required=True, help="New folder to write the shards to."
 )
 @options.reading
-def shards(**given: Any) -> None:
+def shards(**arguments: Any) -> None:
     """Divide FILE into shards, which `rankwise fit FOLDER` reads one after another.
 
     FILE is delimited text as `rankwise fit` reads it, a Parquet file, or a folder of Parquet files. It is read as a
@@ -257,7 +257,7 @@ def shards(**given: Any) -> None:
     """
     from .shards import ShardOptions, run
 
-    run(ShardOptions(**given))
+    run(ShardOptions(**arguments))
 
 
 @click.command()
@@ -285,11 +285,11 @@ def methods(as_json: bool) -> None:
     show_default=True,
     help="Folder for results, tables and figures; an interrupted run continues from the results in it.",
 )
-def reproduce(what: str, output: Path, **given: Any) -> None:
+def reproduce(what: str, output: Path, **arguments: Any) -> None:
     """Run the experiment of a table or a figure of the paper, and print its numbers beside the paper's."""
     from .reproduce import Selection, run
 
-    run(what, Selection(**given), output)
+    run(what, Selection(**arguments), output)
 
 
 COMMANDS = (fit, predict, recommend, evaluate, info, report, shards, methods, data, reproduce)

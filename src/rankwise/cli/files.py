@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from .._files import check_replaceable, replacing
 from ..io import EntryTable, LabelColumn, Reading, read_table
@@ -20,8 +20,6 @@ from ..losses import Loss
 from ..model import LowRankModel
 from ..observations import LabelIndex
 from .formatting import plural
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)

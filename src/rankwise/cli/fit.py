@@ -23,7 +23,7 @@ from .files import ReadOptions, check_output, check_values, positions, read
 from .formatting import command_line, console, describe_loss, file_size, format_decimals, format_number, plural, to_json
 from .progress import FitProgress
 
-COMPRESSED = (".gz", ".bz2", ".xz")
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class FitOptions(ReadOptions):
         """File to write the model to."""
         if self.output is not None:
             return self.output
-        name = self.file.with_suffix("") if self.file.suffix in COMPRESSED else self.file
+        name = self.file.with_suffix("") if self.file.suffix in COMPRESSED_SUFFIXES else self.file
         return Path(f"{name.stem}.rankwise")
 
     @property

@@ -10,7 +10,7 @@ from ..model import LowRankModel, load
 from .formatting import console, describe_loss, file_size, format_decimals, format_number, plural, print_table, to_json
 
 N_LINES = 12  # ranks or steps that are shown
-SCALES = {"logit": ("probabilities of +1", "log-odds"), "log": ("expected counts", "their logarithms")}
+LINK_SCALES = {"logit": ("probabilities of +1", "log-odds"), "log": ("expected counts", "their logarithms")}
 
 
 def run(path: Path, as_json: bool) -> None:
@@ -53,8 +53,8 @@ def describe(model: LowRankModel) -> dict[str, str]:
         "Parts": offsets + posterior,
         "Loss": describe_loss(model.loss),
     }
-    if model.link in SCALES:
-        response, link = SCALES[model.link]
+    if model.link in LINK_SCALES:
+        response, link = LINK_SCALES[model.link]
         topics["Loss"] += f"; predictions are {response}, or {link} with --scale link"
     if facts:
         topics["Learned"] = _learned(facts)

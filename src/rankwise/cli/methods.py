@@ -13,7 +13,7 @@ from ..observations import Observations
 from ..solvers import METHODS
 from .formatting import console, print_table
 
-WIDE = 180  # characters of a line in which no cell of these tables is wrapped; the width of a pipe
+METHODS_WIDTH = 180  # characters of a line in which no cell of these tables is wrapped; the width of a pipe
 
 
 def run(as_json: bool = False) -> None:
@@ -24,7 +24,7 @@ def run(as_json: bool = False) -> None:
         click.echo(json.dumps({"methods": methods, "losses": {name: _to_dict(name) for name in losses.BY_NAME}}))
         return
     out = console()
-    out.width = out.width if out.is_terminal else WIDE
+    out.width = out.width if out.is_terminal else METHODS_WIDTH
     lines = [(name, method.summary, _ranks(method.solver)) for name, method in METHODS.items()]
     print_table(out, "Methods, for --method", ("name", "what it does", "--rank"), lines)
     print_table(
@@ -37,11 +37,11 @@ def run(as_json: bool = False) -> None:
 def _show_supported(supported: dict[str, list[str]], out: Console) -> None:
     """Print a matrix of methods and losses, or lists of losses if the lines are too short for it."""
     title, names = "Losses that each method supports", list(losses.BY_NAME)
-    if out.width >= WIDE:
-        marks = [(method, *("yes" if loss in found else "-" for loss in names)) for method, found in supported.items()]
+    if out.width >= METHODS_WIDTH:
+        marks = [(method, *("yes" if loss in taken else "-" for loss in names)) for method, taken in supported.items()]
         print_table(out, title, ("method", *names), marks)
     else:
-        lists = [(method, "any" if found == names else ", ".join(found)) for method, found in supported.items()]
+        lists = [(method, "any" if taken == names else ", ".join(taken)) for method, taken in supported.items()]
         print_table(out, title, ("method", "losses"), lists)
 
 

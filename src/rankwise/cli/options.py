@@ -10,19 +10,19 @@ from typing import Any
 
 import click
 
-METHODS = (
+METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
     *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco"),
 )
-LOSSES = (
+LOSS_CHOICES = (
     *("square", "logistic", "huber", "squared-hinge", "smooth-hinge", "poisson"),
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
     *("ordinal", "ordinal-hinge", "proportional-odds"),
 )
 ORDINAL = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose parameter is the number of levels
 PARAMETRIC = ("huber", "quantile", "epsilon-insensitive", *ORDINAL)  # losses with a parameter
-DECODINGS = ("clip", "round", "mean", "median", "class", "probability")
-OFFSETS = ("auto", "both", "rows", "columns", "global", "none")
+DECODING_CHOICES = ("clip", "round", "mean", "median", "class", "probability")
+OFFSET_CHOICES = ("auto", "both", "rows", "columns", "global", "none")
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -38,8 +38,8 @@ class LossType(click.ParamType):
         if isinstance(value, tuple):
             return value
         name, colon, number = value.partition(":")
-        if name not in ("auto", *LOSSES):
-            self.fail(f"{name!r} is not one of auto, {', '.join(LOSSES)}.", param, ctx)
+        if name not in ("auto", *LOSS_CHOICES):
+            self.fail(f"{name!r} is not one of auto, {', '.join(LOSS_CHOICES)}.", param, ctx)
         if not colon:
             return name, None
         if name not in PARAMETRIC:
@@ -48,7 +48,7 @@ class LossType(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Return the names that start with `incomplete`."""
-        names = (name for name in ("auto", *LOSSES) if name.startswith(incomplete))
+        names = (name for name in ("auto", *LOSS_CHOICES) if name.startswith(incomplete))
         return [click.shell_completion.CompletionItem(name) for name in names]
 
 

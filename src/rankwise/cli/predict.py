@@ -18,7 +18,7 @@ from .files import (
     read,
 )
 
-BATCH = 1_000_000  # pairs predicted and written at once
+PREDICTED_PAIRS = 1_000_000  # pairs predicted and written at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +50,8 @@ def run(options: PredictOptions) -> None:
     predictions_at(model, rows[probe], cols[probe], **how)  # raises for unsupported options before anything is written
     with csv_writer(options.output) as file:
         file.writerow(("row", "column", "prediction"))
-        for start in range(0, table.size, BATCH):
-            part = slice(start, start + BATCH)
+        for start in range(0, table.size, PREDICTED_PAIRS):
+            part = slice(start, start + PREDICTED_PAIRS)
             predictions = predictions_at(model, rows[part], cols[part], **how)
             labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
             file.writerows(zip(*labels, csv_numbers(predictions), strict=True))

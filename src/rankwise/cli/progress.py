@@ -15,7 +15,7 @@ from ..solvers.history import Record
 from .formatting import format_decimals, format_number
 
 INTERVAL = 1.0  # seconds between two lines, if there are many steps
-FEW = 40  # number of steps up to which each has a line
+SHORT_RUN = 40  # number of steps up to which each has a line
 PHASES = ("compiling", "choosing", "checkpoint")  # log records of the solver loop that are shown
 STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps no model"
 
@@ -82,7 +82,11 @@ class FitProgress(logging.Handler):
             completed = record.step if self.total else record.wall_seconds
             description = "stopping" if self.stopped else self._step(record)
             self._bar.update(self._task, description=description, completed=completed, state=describe(record))
-        elif (self.total or FEW + 1) <= FEW or record.step == 1 or time.monotonic() - self._printed > INTERVAL:
+        elif (
+            (self.total or SHORT_RUN + 1) <= SHORT_RUN
+            or record.step == 1
+            or time.monotonic() - self._printed > INTERVAL
+        ):
             self._print(f"{self._step(record)}: {describe(record)}, {record.wall_seconds:.1f} s")
         return self.stopped
 

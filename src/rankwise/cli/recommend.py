@@ -13,8 +13,8 @@ from ..model import LowRankModel, load
 from .files import check_output, csv_numbers, csv_writer
 from .formatting import console, print_table, to_json
 
-BATCH = 1000  # rows ranked at once
-Ranked = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
+RANKED_ROWS = 1000  # rows ranked at once
+RankedRow = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ def row_labels(model: LowRankModel, options: RecommendOptions) -> Any:
     return requested
 
 
-def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[Ranked]:
+def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[RankedRow]:
     """Yield the label of each row with its best columns and their scores."""
     n = min(options.count, model.shape[1])  # more would be padding
-    for start in range(0, len(rows), BATCH):
-        part = rows[start : start + BATCH]
+    for start in range(0, len(rows), RANKED_ROWS):
+        part = rows[start : start + RANKED_ROWS]
         labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank)
         for row, names, row_scores in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
             yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
 
 
-def _write(ranked: Iterator[Ranked], options: RecommendOptions) -> None:
+def _write(ranked: Iterator[RankedRow], options: RecommendOptions) -> None:
     with csv_writer(options.output) as file:
         file.writerow(("row", "place", "column", "score"))
         for row, columns in ranked:
@@ -89,7 +89,7 @@ def _to_dict(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
     return {"row": row, "columns": [{"column": name, "score": score} for name, score in columns]}
 
 
-def _show(ranked: Iterator[Ranked]) -> None:
+def _show(ranked: Iterator[RankedRow]) -> None:
     out = console()
     for row, columns in ranked:
         small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show too few digits

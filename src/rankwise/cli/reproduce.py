@@ -15,7 +15,7 @@ from ..experiments import run as run_experiment
 from .formatting import console, print_table
 
 ALL = "all"
-WIDE = 160  # characters of a line in a pipe, so that no cell of these tables is wrapped
+RESULTS_WIDTH = 160  # characters of a line in a pipe, so that no cell of these tables is wrapped
 OUTCOMES = {"time": "out of time", "failed": "failed", "left-out": "left out"}
 
 
@@ -43,7 +43,7 @@ class Selection:
 def run(what: str, selection: Selection, output: Path) -> None:
     """Run the experiment of a table or a figure, or all of them, and write the results into `output`."""
     out = console()
-    out.width = out.width if out.is_terminal else WIDE
+    out.width = out.width if out.is_terminal else RESULTS_WIDTH
     for experiment in selected(what, selection):
         with_table = what != experiment.figure
         experiment = experiment if with_table else experiment.first(1)  # curves are stored for the first split

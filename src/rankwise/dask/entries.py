@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..engines import Cluster, client_of, usable_cores
 from ..engines.cluster.client import collect, free_workers
@@ -21,8 +22,6 @@ from ..observations.labels import as_labels
 from ..observations.observed import part_of
 from ..observations.shards import FirstLook, first_look, second_look, shard_work
 from . import tasks
-
-Array = NDArray[Any]
 
 
 class ClusterEntries(Entries):
@@ -90,7 +89,7 @@ class ClusterEntries(Entries):
         first = FirstLook.joined(self._map(first_look))
         return first.facts(self._map(second_look, mean=first.mean))
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""
         blocks = self._every(max(1, self.n_observed // n))
         return np.resize(np.concatenate([block.targets for block in blocks]), n)

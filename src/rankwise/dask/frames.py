@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from .._extras import require
 from ..engines import client_of
@@ -19,15 +19,7 @@ from . import tasks
 from .entries import ClusterEntries, shuffled
 from .scan import Counted, Names, PartitionFacts, Scan, check, merged, scan
 
-Array = NDArray[Any]
 FAN_IN = 16  # lists of labels that one task merges
-
-
-def is_dask_frame(data: Any) -> bool:
-    """Return whether `data` is a Dask data frame, without importing Dask."""
-    from narwhals import dependencies as libraries
-
-    return libraries.is_dask_dataframe(data)
 
 
 def read_parquet(
@@ -57,7 +49,7 @@ def read_parquet(
     >>> client.close()
     """
     need_names(row, col, value)
-    columns = Names(row, col, value, weight).given
+    columns = Names(row, col, value, weight).used
     paths = [os.fspath(each) for each in path] if isinstance(path, list | tuple) else os.fspath(path)
     frames = require("dask.dataframe", "dask")
     try:
@@ -111,7 +103,7 @@ def read_frame(
         if name is not None:
             column_of(frame._meta, name, use)
     delayed = require("dask", "dask").delayed
-    parts = frame[names.given].to_delayed()
+    parts = frame[names.used].to_delayed()
     scans = [delayed(scan)(part, names) for part in parts]
     sides = [_merged(delayed, scans, side, which) for side, which in enumerate(("row", "column"))]
     futures = client.compute([*scans, *sides])  # results that futures refer to are not computed again below
@@ -141,11 +133,11 @@ def _loads(
     if max(heaviest for *_, heaviest in summaries) == 0:
         refuse_weightless()
     indptr = starts_of(np.concatenate([counts for counts, *_ in summaries]))
-    wanted = cut_rows(indptr, shape[1])
-    if np.array_equal(wanted, cuts):
+    balanced = cut_rows(indptr, shape[1])
+    if np.array_equal(balanced, cuts):
         return list(client.map(tasks.piece_of, groups))
     loads = []
-    for start, stop in pairwise(wanted.tolist()):
+    for start, stop in pairwise(balanced.tolist()):
         first, last = int(np.searchsorted(cuts, start, side="right")) - 1, int(np.searchsorted(cuts, stop, side="left"))
         loads.append(client.submit(tasks.recut, groups[first:last], start, stop))
     return loads
@@ -174,4 +166,4 @@ def _split(part: Any, names: Names, rows: Counted, cols: Counted, cuts: Array) -
 
 def _use(name: Any, row: Any, col: Any, value: Any) -> str:
     """Parameter that names a column."""
-    return next((use for use, given in (("row", row), ("col", col), ("value", value)) if given == name), "weight")
+    return next((use for use, column in (("row", row), ("col", col), ("value", value)) if column == name), "weight")

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..observations.build import refuse_negative, refuse_not_finite, refuse_weightless
 from ..observations.frames import coded, column_of, numbers_of, refuse_unlabelled
 from ..observations.labels import numbered
 
-Array = NDArray[Any]
-SIDES = (("row", "row"), ("col", "column"))  # as settings and sentences call them
+LABEL_COLUMNS = (("row", "row"), ("col", "column"))  # parameter, and the word in error messages
 
 
 class Names(NamedTuple):
@@ -23,7 +23,7 @@ class Names(NamedTuple):
     weight: Any
 
     @property
-    def given(self) -> list[Any]:
+    def used(self) -> list[Any]:
         """Columns to read, each once."""
         return list(dict.fromkeys(name for name in self if name is not None))
 
@@ -65,7 +65,7 @@ class Scan(NamedTuple):
 def scan(part: Any, names: Names) -> Scan:
     """Scan a partition; invalid lines are counted, not raised, since their number in the whole frame is not known."""
     counted, unlabelled = [], []
-    for name, (use, which) in zip(names[:2], SIDES, strict=True):
+    for name, (use, which) in zip(names[:2], LABEL_COLUMNS, strict=True):
         labels, codes = coded(column_of(part, name, use), which)
         counted.append(Counted(labels, np.bincount(codes[codes >= 0], minlength=labels.size)))
         unlabelled.append(_invalid(codes < 0, codes))

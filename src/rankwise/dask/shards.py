@@ -4,14 +4,8 @@ import os
 from typing import Any
 
 from ..engines import ShardFolder, client_of
-from ..storage import is_shard_folder
 from ..storage.shard_files import ShardFiles
 from .entries import ClusterEntries
-
-
-def are_shards(path: Any) -> bool:
-    """Return whether this is the path of a folder of shards."""
-    return isinstance(path, str | os.PathLike) and is_shard_folder(path)
 
 
 def read_shards(folder: str | os.PathLike[str], *, client: Any = None) -> ClusterEntries:

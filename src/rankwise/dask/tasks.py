@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels import pattern
 from ..observations import Piece
 from ..observations.build import merge_repeats, rows_of, sort_entries, starts_of
 from ..observations.frames import coded, column_of, numbers_of
 from ..observations.shards import joined, rows_between
-from .scan import SIDES, Names
-
-Array = NDArray[Any]
+from .scan import LABEL_COLUMNS, Names
 
 
 class Block(NamedTuple):
@@ -50,7 +49,7 @@ class Measured(NamedTuple):
 def split_partition(part: Any, names: Names, row_labels: Array, col_labels: Array, cuts: Array) -> list[Block]:
     """Split the entries of a partition by the shard of their row."""
     sides = []
-    for name, (use, which), labels in zip(names[:2], SIDES, (row_labels, col_labels), strict=True):
+    for name, (use, which), labels in zip(names[:2], LABEL_COLUMNS, (row_labels, col_labels), strict=True):
         own, codes = coded(column_of(part, name, use), which)
         sides.append(np.searchsorted(labels, own).astype(np.uint32)[codes] if own.size else np.zeros(0, np.uint32))
     targets = numbers_of(column_of(part, names.value, "value"), names.value)

@@ -12,16 +12,16 @@ from filelock import FileLock
 from .._errors import DataError, SettingError
 from .sources import VARIABLE, Source, find, folders, get
 
-Report = Callable[[int, int | None], None]
+ReportBytes = Callable[[int, int | None], None]
 TIMEOUT = 30.0  # seconds
-CHUNK = 1 << 14  # bytes between two progress reports
+REPORT_BYTES = 1 << 14  # bytes between two progress reports
 
 
 def _silent(n_bytes: int, total: int | None) -> None:
     """Report nothing."""
 
 
-def fetch(name: str, report: Report = _silent) -> Path:
+def fetch(name: str, report: ReportBytes = _silent) -> Path:
     """Return the file of a published data set; download it if it is missing or damaged.
 
     Parameters
@@ -46,7 +46,7 @@ def fetch(name: str, report: Report = _silent) -> Path:
     return path if path is not None and source.is_sound(path) else download(source, folders()[0], report)
 
 
-def download(source: Source, folder: Path, report: Report = _silent, timeout: float = TIMEOUT) -> Path:
+def download(source: Source, folder: Path, report: ReportBytes = _silent, timeout: float = TIMEOUT) -> Path:
     """Download a data set from its publisher into a data folder.
 
     The bytes are written to a temporary file, which is renamed when its checksum is right and deleted otherwise; an
@@ -83,7 +83,7 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
             stack.callback(response.close)
 
         options: dict[str, Any] = {"headers": headers, "timeout": timeout, "hooks": {"response": close_at_end}}
-        downloader = pooch.HTTPDownloader(_Progress(report), CHUNK, **options)
+        downloader = pooch.HTTPDownloader(_Progress(report), REPORT_BYTES, **options)
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
             pooch.retrieve(source.address, f"sha256:{source.sha256}", target.name, target.parent, downloader=downloader)
@@ -93,7 +93,7 @@ def download(source: Source, folder: Path, report: Report = _silent, timeout: fl
 class _Progress:
     """Progress bar as pooch calls it, which passes the number of bytes to a function."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ReportBytes) -> None:
         self._total, self._report, self._n_bytes = 0, report, 0
 
     @property

@@ -1,19 +1,18 @@
 """File formats of published data sets: MovieLens ratings (GroupLens) and signed networks (SNAP)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._arrays import Array
 from .._errors import DataError
 from ..io import LabelColumn, Reading, read_table
 from ..io.files import AnyPath, opened
 from ..io.text import BadLineError
 from ..observations import Observations
 
-Array = NDArray[Any]
-LEAST = 2  # entries that a row or a column has after `paper_filter`
+MIN_ENTRIES = 2  # entries that a row or a column has after `paper_filter`
 
 
 def read_movielens(path: AnyPath) -> Observations:
@@ -110,7 +109,7 @@ def paper_filter(rows: ArrayLike, cols: ArrayLike, values: ArrayLike) -> Observa
 def _frequent(nodes: Array) -> tuple[Array, Array, Array]:
     """Nodes that occur at least twice, the index among them of each of their occurrences, the mask of occurrences."""
     labels, codes, counts = np.unique(nodes, return_inverse=True, return_counts=True)
-    frequent = counts >= LEAST
+    frequent = counts >= MIN_ENTRIES
     mask = frequent[codes]
     return labels[frequent], (np.cumsum(frequent) - 1)[codes[mask]], mask
 

@@ -1,26 +1,24 @@
-"""A table of mixed columns with a planted truth."""
+"""Synthetic tables with columns of several types, generated from known latent factors."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import SettingError
 from ..selection.splits import generator
 
-Array = NDArray[Any]
-KINDS = ("real", "boolean", "ordered", "category", "count")
-GRADES = ("E", "D", "C", "B", "A")  # of the ordered columns, lowest first
+COLUMN_KINDS = ("real", "boolean", "ordered", "category", "count")
+GRADES = ("E", "D", "C", "B", "A")  # levels of the ordered columns, lowest first
 STRENGTH = 2.0  # standard deviation of the scores
-COLOURS = ("blue", "green", "red", "white")  # of the category columns
+COLOURS = ("blue", "green", "red", "white")  # values of the category columns
 
 
 @dataclass(frozen=True, eq=False)
 class MixedTable:
-    """Columns of several kinds, all moved by the same few hidden factors of the rows.
+    """Table with columns of several kinds that depend on the same few latent factors of the rows.
 
     Attributes
     ----------
@@ -29,12 +27,12 @@ class MixedTable:
     kinds : dict of str to str
         "real", "boolean", "ordered" (levels E to A), "category" or "count".
     hidden : ndarray of bool, shape (n_rows, n_columns)
-        Cells to take away.
+        Cells to treat as missing.
     truth : dict of str to ndarray of shape (n_rows,)
-        The best guess of each cell for somebody who knows the factors: mean, likelier value, median level, likeliest
+        Best prediction of each cell from the true factors: mean, more probable value, median level, most probable
         category, mean count.
     about : str
-        One sentence.
+        Description in one sentence.
 
     Examples
     --------
@@ -58,7 +56,7 @@ def mixed_table(
     missing: float = 0.3,
     random_state: int = 0,
 ) -> MixedTable:
-    """A table of real, boolean, ordered, category and count columns, by turns, of a planted rank.
+    """Generate a table of real, boolean, ordered, category and count columns, in turn, from a few latent factors.
 
     Every row has `rank` hidden normal factors, and every column mixes them with weights of its own to a score of
     standard deviation 2. Real columns are that score plus normal noise of standard deviation 1, in a unit of
@@ -81,9 +79,9 @@ def mixed_table(
     >>> print(list(table.columns), table.hidden.shape)
     ['real_0', 'boolean_0', 'ordered_0', 'category_0', 'count_0'] (50, 5)
     """
-    for name, given in (("n_rows", n_rows), ("n_columns", n_columns), ("rank", rank)):
-        if not is_whole(given) or given < 1:
-            raise SettingError(f"`{name}` must be an integer of at least 1, got {given!r}.")
+    for name, number in (("n_rows", n_rows), ("n_columns", n_columns), ("rank", rank)):
+        if not is_whole(number) or number < 1:
+            raise SettingError(f"`{name}` must be an integer of at least 1, got {number!r}.")
     if not 0 <= missing < 1:
         raise SettingError(f"`missing` must be a share from 0 to below 1, got {missing!r}.")
     rng = generator(random_state)
@@ -92,8 +90,8 @@ def mixed_table(
     truth: dict[str, Array] = {}
     kinds: dict[str, str] = {}
     for j in range(n_columns):
-        kind = KINDS[j % len(KINDS)]
-        name = f"{kind}_{j // len(KINDS)}"
+        kind = COLUMN_KINDS[j % len(COLUMN_KINDS)]
+        name = f"{kind}_{j // len(COLUMN_KINDS)}"
         kinds[name] = kind
         columns[name], truth[name] = _DRAW[kind](_Scores(factors, rng), rng)
     hidden = rng.random((n_rows, n_columns)) < missing
@@ -103,7 +101,7 @@ def mixed_table(
 
 @dataclass
 class _Scores:
-    """Draws scores of a column: a random mixture of the factors."""
+    """Draw scores of a column: a random linear combination of the factors."""
 
     factors: Array
     rng: Generator

@@ -203,7 +203,7 @@ TAB_RATINGS, COLON_RATINGS = "lines of `user<TAB>item<TAB>rating<TAB>time`", "li
 PAPER_FILTER = (
     "the paper's: rows with fewer than 2 entries go, then columns with fewer than 2 of the rest; one pass each"
 )
-ALL = "none: every rating is kept"
+NO_FILTER = "none: every rating is kept"
 _SNAP, _GROUPLENS = "https://snap.stanford.edu/data", "https://files.grouplens.org/datasets/movielens"
 
 # Checksums: those of the SNAP files and of ml-1m.zip are of downloads we hold. Those of ml-100k.zip and ml-10m.zip are
@@ -244,7 +244,7 @@ SOURCES = {
         publisher=GROUPLENS,
         read=read_movielens,
         layout=TAB_RATINGS,
-        filter=ALL,
+        filter=NO_FILTER,
         shape=(943, 1_682),
         n_observed=100_000,
         reported="943 x 1,682 with 10^5 ratings",
@@ -257,7 +257,7 @@ SOURCES = {
         publisher=GROUPLENS,
         read=read_movielens,
         layout=COLON_RATINGS,
-        filter=ALL,
+        filter=NO_FILTER,
         shape=(6_040, 3_706),
         n_observed=1_000_209,
         reported="6,040 x 3,449 with 10^6 ratings; no simple filter of the published file gives 3,449 movies",
@@ -270,7 +270,7 @@ SOURCES = {
         publisher=GROUPLENS,
         read=read_movielens,
         layout=COLON_RATINGS,
-        filter=ALL,
+        filter=NO_FILTER,
         shape=(69_878, 10_677),
         n_observed=10_000_054,
         reported="69,878 x 10,677 with 10^7 ratings",

@@ -1,22 +1,20 @@
-"""Data with a planted truth: what the best attainable score is, is known."""
+"""Synthetic observations of known low-rank matrices, for which the best attainable score is known."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..observations import Observations
 from ..selection.splits import generator
 
-Array = NDArray[Any]
 DECAY = 0.8  # each planted term is this much weaker than the one before, so that ranks come in order
 CROWDED = 0.1  # above this density all cells are ranked; below it, drawing and dropping repeats is cheaper
-FRESH = 0.02  # share of the drawn cells that must be new; below it, nearly all chances lie with cells drawn already
+FRESH = 0.02  # least share of new cells in a draw; below it, nearly all probability is on cells drawn before
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +28,9 @@ class Planted:
         The planted matrix, orthonormal factors, strongest term first; `truth.at(rows, cols)` predicts from it. That of
         counts holds the logarithms of their means.
     noise : float
-        What was done to the entries: the share of flipped signs or of outliers, or the noise's standard deviation in
-        stars or counts.
+        Share of flipped signs or of outliers, or the standard deviation of the noise in stars or counts.
     about : str
-        One sentence on both.
+        Description in one sentence.
 
     Examples
     --------
@@ -59,7 +56,7 @@ def signed_network(
     *,
     skew: float = 1.0,
 ) -> Planted:
-    """Signs of a planted low-rank matrix at some entries, a share of them flipped.
+    """Generate signs of a low-rank matrix at random entries, a share of them flipped.
 
     A few rows and columns have many entries and most have few, as in real networks. No predictor can expect a sign
     accuracy above ``1 - flip``, which is what the truth itself scores. Half a second for a million entries.
@@ -106,7 +103,7 @@ def ratings(
     *,
     skew: float = 0.0,
 ) -> Planted:
-    """Ratings in stars around their mean: a planted low-rank matrix plus Gaussian noise.
+    """Generate ratings in stars, relative to their mean: a low-rank matrix plus Gaussian noise.
 
     Zero is an average rating, and the planted matrix spreads around it by one star (root mean square). Ratings are
     neither clipped nor rounded, so the truth's root mean squared error is `noise`, the least that any predictor can
@@ -153,7 +150,7 @@ def counts(
     *,
     skew: float = 0.0,
 ) -> Planted:
-    """Poisson counts whose log-means are a planted low-rank matrix.
+    """Generate Poisson counts whose log-means are a low-rank matrix.
 
     The count in row i and column j has the mean and the variance ``exp(truth[i, j])``, so a cell with a truth of zero
     counts one on average. No predictor can expect a mean Poisson loss below the truth's. Half a second for a million
@@ -190,8 +187,8 @@ def counts(
     about = (
         f"{rows.size:,} counts in a {n_rows:,} x {n_cols:,} matrix with log-means of rank {rank}, mean {noise**2:.2f}"
     )
-    found = rng.poisson(means).astype(float)
-    return Planted(Observations.from_coo(rows, cols, found, (n_rows, n_cols)), truth, noise, about)
+    values = rng.poisson(means).astype(float)
+    return Planted(Observations.from_coo(rows, cols, values, (n_rows, n_cols)), truth, noise, about)
 
 
 def corrupted(
@@ -204,7 +201,7 @@ def corrupted(
     *,
     size: float = 5.0,
 ) -> Planted:
-    """A planted low-rank matrix at some entries, a share of them thrown off by outliers.
+    """Generate entries of a low-rank matrix, a share of them outliers.
 
     The planted matrix has entries of root mean square one. An outlier adds `size` or takes it away, with equal chances;
     the other entries are exact. So the truth's mean absolute error is ``share * size``. Entries are spread evenly. Half
@@ -221,7 +218,7 @@ def corrupted(
         Chance that an observed entry is an outlier, from 0 to below 0.5.
     random_state : int, default=0
     size : float, default=5
-        How far off an outlier is, above 0.
+        Absolute error of an outlier, above 0.
 
     Examples
     --------
@@ -247,7 +244,7 @@ def corrupted(
 
 
 def _planted(n_rows: int, n_cols: int, rank: int, rng: Generator) -> LowRankModel:
-    """A matrix of the given rank with entries of root mean square one, as its singular value decomposition."""
+    """Draw a matrix of that rank with entries of root mean square one, as its singular value decomposition."""
     strength = DECAY ** np.arange(rank)
     left, small_left = np.linalg.qr(rng.standard_normal((n_rows, rank)) * strength)
     right, small_right = np.linalg.qr(rng.standard_normal((n_cols, rank)))
@@ -257,7 +254,7 @@ def _planted(n_rows: int, n_cols: int, rank: int, rng: Generator) -> LowRankMode
 
 
 def _skewed_entries(n_rows: int, n_cols: int, density: float, skew: float, rng: Generator) -> tuple[Array, Array]:
-    """Distinct cells, drawn with chances that are products of log-normal popularities of their row and column."""
+    """Draw distinct cells with probabilities that are products of log-normal popularities of their row and column."""
     n_observed = max(1, round(density * n_rows * n_cols))
     popular_rows, popular_cols = (np.exp(skew * rng.standard_normal(size)) for size in (n_rows, n_cols))
     draw = _ranked_cells if density > CROWDED else _drawn_cells
@@ -266,7 +263,7 @@ def _skewed_entries(n_rows: int, n_cols: int, density: float, skew: float, rng: 
 
 
 def _ranked_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generator) -> Array:
-    """The n cells that come first when each waits an exponential time at its own rate; O(n_rows n_cols)."""
+    """Sample n cells without replacement: those with the shortest exponential waiting times; O(n_rows n_cols)."""
     waits = rng.standard_exponential((popular_rows.size, popular_cols.size))
     waits /= popular_rows[:, None]
     waits /= popular_cols
@@ -275,10 +272,7 @@ def _ranked_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generat
 
 
 def _drawn_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generator) -> Array:
-    """Cells drawn until n different ones are found; for sparse patterns.
-
-    The law is nearly that of `_ranked_cells`: the few found beyond n are left out evenly, not by when they came.
-    """
+    """Sample n cells without replacement by rejecting repeats, nearly as `_ranked_cells`; for sparse patterns."""
     cells = np.zeros(0, np.int64)
     while cells.size < n:
         before, more = cells.size, n + n // 4 - cells.size
@@ -291,10 +285,10 @@ def _drawn_cells(popular_rows: Array, popular_cols: Array, n: int, rng: Generato
 
 
 def _draw(popular: Array, n: int, rng: Generator) -> Array:
-    """`n` numbers, each with a chance in proportion to its popularity."""
+    """Draw `n` indices with replacement, with probabilities proportional to `popular`."""
     edges = np.cumsum(popular)
-    found: Array = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
-    return found.clip(max=popular.size - 1)
+    indices: Array = np.searchsorted(edges, rng.random(n) * edges[-1], side="right")
+    return indices.clip(max=popular.size - 1)
 
 
 def _check(n_rows: int, n_cols: int, rank: int, density: float, skew: float) -> None:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .operations import AnyOperation, Args, Call, Join, Operation, Result
+from .._arrays import Array
+from .operations import AnyOperation, ArgsT, Call, Join, Operation, ResultT
 
-Array = NDArray[Any]
-SMALL = 1024  # numbers; a smaller array is not worth keeping
+MIN_REUSED = 1024  # numbers; smaller arrays are not worth reusing
 
 
 class Buffers:
@@ -30,7 +30,7 @@ class Buffers:
 
     def give_back(self, array: Array) -> None:
         """Keep an array that is not used any more."""
-        if array.size >= SMALL:
+        if array.size >= MIN_REUSED:
             self._idle[array.shape].append(array)
 
     def clear(self) -> None:
@@ -148,7 +148,7 @@ class Engine:
     rounds: int = 0
     recover: Callable[[], Iterable[Call]] = staticmethod(tuple)
 
-    def run(self, operation: Operation[Result, *Args], *args: *Args) -> Result:
+    def run(self, operation: Operation[ResultT, *ArgsT], *args: *ArgsT) -> ResultT:
         """Run an operation on every shard and return the joined result.
 
         Parameters
@@ -158,7 +158,7 @@ class Engine:
         *args
             Its arguments; those with a line per row are given for all rows of the matrix.
         """
-        return cast(Result, self.apply(operation, args).joined())
+        return cast(ResultT, self.apply(operation, args).joined())
 
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
         """Run an operation on every shard and return the results before they are joined."""

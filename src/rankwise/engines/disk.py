@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError, ShardFileError
 from ..losses import Loss
 from ..observations import Piece
@@ -22,9 +22,8 @@ from .operations import AnyOperation
 from .shard import Shard
 from .threads import Threads, usable_cores
 
-Array = NDArray[Any]
 STATE = ("predicted", "slopes", "direction", "base")  # arrays of a shard that an operation may change
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+SIZE_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 class ShardFolder(StoredEntries):
@@ -201,7 +200,7 @@ def as_bytes(size: int | str) -> int:
     """Return a size in bytes, given as a number or as text: 1000000, "500 MB", "1.5GB"."""
     match = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)i?b?\s*", str(size).lower())
     try:
-        n_bytes = int(float(match[1]) * UNITS[match[2]]) if match else 0
+        n_bytes = int(float(match[1]) * SIZE_UNITS[match[2]]) if match else 0
     except ValueError:
         n_bytes = 0
     if isinstance(size, bool) or n_bytes < 1:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .._arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

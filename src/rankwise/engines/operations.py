@@ -8,8 +8,8 @@ from enum import Enum
 from inspect import signature
 from typing import Any, Generic, TypeVar, TypeVarTuple, overload
 
-Args = TypeVarTuple("Args")
-Result = TypeVar("Result")
+ArgsT = TypeVarTuple("ArgsT")
+ResultT = TypeVar("ResultT")
 
 
 class Join(Enum):
@@ -21,7 +21,7 @@ class Join(Enum):
     STAY = "stay"  # the shards change, and return nothing
 
 
-class Operation(Generic[Result, *Args]):
+class Operation(Generic[ResultT, *ArgsT]):
     """A method that runs on every shard, with what an engine needs to know of it.
 
     On an instance it is a bound method, ``shard.product(v)``; on the class it is this object, for
@@ -46,7 +46,7 @@ class Operation(Generic[Result, *Args]):
     """
 
     def __init__(
-        self, method: Callable[[Any, *Args], Result], join: Join, by_row: tuple[str, ...], large: tuple[str, ...]
+        self, method: Callable[[Any, *ArgsT], ResultT], join: Join, by_row: tuple[str, ...], large: tuple[str, ...]
     ) -> None:
         self.__doc__ = method.__doc__
         self.method, self.join, self.by_row, self.large = method, join, by_row, large
@@ -58,9 +58,9 @@ class Operation(Generic[Result, *Args]):
         self.owner, self.name = owner, name
 
     @overload
-    def __get__(self, shard: None, owner: type) -> "Operation[Result, *Args]": ...
+    def __get__(self, shard: None, owner: type) -> "Operation[ResultT, *ArgsT]": ...
     @overload
-    def __get__(self, shard: object, owner: type) -> Callable[[*Args], Result]: ...
+    def __get__(self, shard: object, owner: type) -> Callable[[*ArgsT], ResultT]: ...
     def __get__(self, shard: Any, owner: type) -> Any:
         return self if shard is None else self.method.__get__(shard, owner)
 
@@ -77,10 +77,10 @@ Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 def operation(
     join: Join, *, by_row: tuple[str, ...] = (), large: tuple[str, ...] = ()
-) -> Callable[[Callable[[Any, *Args], Result]], Operation[Result, *Args]]:
+) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
     """Declare a method of a shard as an operation; see `Operation` for the parameters."""
 
-    def declare(method: Callable[[Any, *Args], Result]) -> Operation[Result, *Args]:
+    def declare(method: Callable[[Any, *ArgsT], ResultT]) -> Operation[ResultT, *ArgsT]:
         return Operation(method, join, by_row, large)
 
     return declare

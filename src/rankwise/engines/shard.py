@@ -5,12 +5,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._digests import checksum
 from ..kernels import pattern
 from ..kernels.expected import majorised
-from ..kernels.row_entries import Entries
+from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import uncached_solve_rows
 from ..losses import Loss
@@ -18,8 +18,6 @@ from ..observations import Piece
 from .base import Buffers
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
-
-Array = NDArray[Any]
 
 
 class Shard:
@@ -226,8 +224,8 @@ class Shard:
         own = slice(self.start, self.stop)
         return np.array([self.loss.expected_loss(self.formula, self._entries(design), means[own], variances[own])])
 
-    def _entries(self, design: Design) -> Entries:
-        return Entries(self.indptr, self.indices, self.targets, self.weights, design.padded())
+    def _entries(self, design: Design) -> RowEntries:
+        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design.padded())
 
     @operation(Join.CONCATENATE)
     def checksum(self) -> Array:

@@ -1,15 +1,13 @@
 """Exact minimizer of a piecewise-linear f along a direction: a weighted median, found by selection without sorting."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .base import Engine
 from .shard import Shard
 
-BINS, FEW, ROUNDS = 256, 4096, 400
-ROUNDING = 1e-12  # a slope smaller than this share of all jumps is zero
+N_BINS, SORTABLE, MAX_PASSES = 256, 4096, 400  # bins of a pass, breakpoints that are sorted, passes at most
+ZERO_SLOPE = 1e-12  # a slope smaller than this share of all jumps is zero
 
 
 def best_weight(engine: Engine, tilt: float = 0.0, curvature: float = 0.0) -> float:
@@ -19,13 +17,13 @@ def best_weight(engine: Engine, tilt: float = 0.0, curvature: float = 0.0) -> fl
     slope changes its sign, 1/256 of the interval; when few breakpoints are left they are sorted. O(n_observed) a pass.
     """
     slope, jumps, _ = engine.run(Shard.breakpoints, 0.0, np.finfo(float).max, 1)
-    zero_slope = -ROUNDING * (abs(slope) + jumps)
+    zero_slope = -ZERO_SLOPE * (abs(slope) + jumps)
     if slope + tilt >= zero_slope:
         return 0.0
     (lo, hi), widen = _bracket(engine, tilt, curvature, zero_slope), True
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PASSES):
         slope, jumps, counts = _round(engine, lo, hi)
-        edges = np.linspace(lo, hi, BINS + 1)
+        edges = np.linspace(lo, hi, N_BINS + 1)
         slopes = slope + tilt + np.r_[0.0, np.cumsum(jumps)] + curvature * edges
         if slopes[0] >= zero_slope:
             return lo
@@ -36,7 +34,7 @@ def best_weight(engine: Engine, tilt: float = 0.0, curvature: float = 0.0) -> fl
             continue
         k, widen = int(np.argmax(slopes >= zero_slope)) - 1, False
         lo, hi = float(edges[k]), float(edges[k + 1])
-        if counts[k] <= FEW or hi - lo <= 4 * np.spacing(hi):
+        if counts[k] <= SORTABLE or hi - lo <= 4 * np.spacing(hi):
             return _walk(engine, lo, hi, tilt, curvature, zero_slope)
     return lo
 
@@ -61,15 +59,15 @@ def _bracket(engine: Engine, tilt: float, curvature: float, zero_slope: float) -
     return lo, hi
 
 
-def _round(engine: Engine, lo: float, hi: float) -> tuple[float, NDArray[Any], NDArray[Any]]:
+def _round(engine: Engine, lo: float, hi: float) -> tuple[float, Array, Array]:
     """Return the slope just above lo, and jumps and counts of breakpoints in equal bins of (lo, hi]."""
-    bins = engine.run(Shard.breakpoints, lo, hi, BINS)
-    return float(bins[0]), bins[1 : BINS + 1], bins[BINS + 1 :]
+    bins = engine.run(Shard.breakpoints, lo, hi, N_BINS)
+    return float(bins[0]), bins[1 : N_BINS + 1], bins[N_BINS + 1 :]
 
 
 def _walk(engine: Engine, lo: float, hi: float, tilt: float, curvature: float, zero_slope: float) -> float:
     """Return where the slope changes its sign in [lo, hi], by sorting the few breakpoints there."""
-    points = engine.run(Shard.breakpoints_between, lo, hi, 2 * FEW)
+    points = engine.run(Shard.breakpoints_between, lo, hi, 2 * SORTABLE)
     at_lo = points[:, 0] <= lo
     slope, at = float(points[at_lo, 1].sum()) + tilt, lo
     if slope + curvature * lo >= zero_slope:

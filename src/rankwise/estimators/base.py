@@ -17,7 +17,7 @@ from ..model import LowRankModel
 from ..model import load as load_model
 
 PUBLIC: dict[str, Any] = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
-PARTS: dict[str, Any] = {
+PARAMETER_CLASSES: dict[str, Any] = {
     name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit
 }
 ATTRIBUTES = {"step": "step_rule"}  # of NonsmoothPursuit, whose method `step` leaves the parameter another name
@@ -118,7 +118,7 @@ def to_plain(value: Any) -> Any:
         return {"loss": losses.to_plain(value)}
     if isinstance(value, np.dtype) or value in (np.float32, np.float64):
         return np.dtype(value).name
-    if PARTS.get(type(value).__name__) is type(value):
+    if PARAMETER_CLASSES.get(type(value).__name__) is type(value):
         names = inspect.signature(type(value)).parameters
         parts = {name: to_plain(getattr(value, ATTRIBUTES.get(name, name))) for name in names}
         return {"class": type(value).__name__, "fields": parts}
@@ -131,7 +131,7 @@ def from_plain(plain: Any) -> Any:
         return plain
     if "loss" in plain:
         return losses.from_plain(plain["loss"])
-    return PARTS[plain["class"]](**{name: from_plain(part) for name, part in plain["fields"].items()})
+    return PARAMETER_CLASSES[plain["class"]](**{name: from_plain(part) for name, part in plain["fields"].items()})
 
 
 def load(path: str | os.PathLike[str]) -> "LowRankModel | LowRankEstimator":

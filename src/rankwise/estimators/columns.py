@@ -1,58 +1,56 @@
-"""Columns of a table as columns of a matrix: targets of a loss, and back again.
+"""Encodings of table columns: values to targets of a loss, and predictions to values.
 
-Prediction zero stands for the best constant of every column, so that a row of which nothing is known, and a factor that
-has faded, give that.
+Predictions are relative to the best constant of a column, so that rows without entries and pruned factors predict it.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from .._arrays import Array
 from ..losses import Logistic, Loss, Poisson
-from ..losses.levels import cumulative_log_odds
+from ..losses.levels import LevelsLoss, cumulative_log_odds
 from ..losses.links import response
 
-Array = NDArray[Any]
-NORMAL = 1.4826  # standard deviation of normal numbers whose median distance from the median is 1
-LEAST_NOISE = 1e-4  # mean loss, in squared units of the spread, below which columns count as exact copies of each other
-TURN = 1.345  # where Huber's loss turns linear, in standard deviations: 95 % efficient for normal noise
+NORMAL = 1.4826  # standard deviation of a normal distribution whose median absolute deviation is 1
+LEAST_NOISE = 1e-4  # mean loss, in squared units of the spread, that bounds the weight of columns without noise
+HUBER_TURN = 1.345  # where Huber's loss turns linear, in standard deviations: 95 % efficient for normal noise
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """Encoding of a column of a table.
 
     Attributes
     ----------
     losses : tuple of Loss
-        One for each column of the matrix that it becomes.
+        One for each column of the matrix.
     shifts : tuple of float
-        The best constant of each.
+        Best constant prediction of each.
     """
 
     losses: tuple[Loss, ...]
     shifts: tuple[float, ...]
 
     def targets(self, values: Array) -> Array:
-        """Targets of the losses, shape (n, n_losses)."""
+        """Encode values of shape (n,) as targets of the losses, shape (n, n_losses)."""
         raise NotImplementedError
 
     def values(self, x: Array) -> Array:
-        """Values in the column's own unit for predictions of shape (n, n_losses)."""
+        """Decode predictions of shape (n, n_losses) to values, or to the numbers of levels, shape (n,)."""
         raise NotImplementedError
 
     def weight(self, targets: Array, x: Array, variances: Array) -> float:
-        """What the column's loss is to be multiplied with, given predictions and their variances.
+        """Return the weight of the column's loss, from predictions and their variances, both of shape (n, n_losses).
 
-        Losses of categories and levels are log likelihoods as they are, and weigh one.
+        One for losses that are log-likelihoods, those of categories and levels.
         """
         return 1.0
 
     def _excess(self, targets: Array, x: Array, variances: Array) -> float:
-        """Mean expected loss above that of a perfect prediction; averaged over two points."""
+        """Mean expected loss above its minimum, by a two-point rule: one standard deviation below and above `x`."""
         loss, o, centre, off = self.losses[0], targets[:, 0], x[:, 0] + self.shifts[0], np.sqrt(variances[:, 0])
         both = 0.5 * (loss.value(centre - off, o) + loss.value(centre + off, o))
         return float(np.mean(both - loss.least_value(o)))
@@ -60,31 +58,31 @@ class Column:
 
 @dataclass(frozen=True)
 class Constant(Column):
-    """A column with one value, or with none at all: nothing to learn."""
+    """Column with at most one distinct value; it has no columns in the matrix."""
 
     value: Any
 
     def targets(self, values: Array) -> Array:
-        """None."""
+        """Return an array without columns."""
         return np.zeros((values.size, 0))
 
     def values(self, x: Array) -> Array:
-        """The one value."""
-        found = np.empty(x.shape[0], object)
-        found[:] = self.value
-        return found
+        """Return the constant, repeated."""
+        values = np.empty(x.shape[0], object)
+        values[:] = self.value
+        return values
 
 
 @dataclass(frozen=True)
 class Real(Column):
-    """Numbers, in units of their spread around their centre."""
+    """Numbers, standardized by their median and spread."""
 
     centre: float
     unit: float
 
     @classmethod
     def learn(cls, values: Array, loss: Loss) -> "Real":
-        """From the values that are there; quartiles where they tell, as outliers do not move them."""
+        """Use the median absolute deviation as the unit, or the standard deviation where the former is zero."""
         centre = float(np.median(values))
         unit = NORMAL * float(np.median(np.abs(values - centre))) or float(np.std(values))
         targets = (values - centre) / unit
@@ -93,82 +91,82 @@ class Real(Column):
         return cls((loss,), (float(best.x),), centre, unit)
 
     def targets(self, values: Array) -> Array:
-        """Distance from the centre."""
+        """Standardize the values."""
         return (values[:, None] - self.centre) / self.unit
 
     def values(self, x: Array) -> Array:
-        """In the column's unit."""
+        """Undo the standardization."""
         return np.asarray(self.centre + self.unit * (x[:, 0] + self.shifts[0]))
 
     def weight(self, targets: Array, x: Array, variances: Array) -> float:
-        """One over the noise: the scale at which the loss is the likeliest."""
+        """Return the maximum-likelihood scale of the loss: the inverse of the noise."""
         return self.losses[0].best_scale(max(self._excess(targets, x, variances), LEAST_NOISE))
 
 
 @dataclass(frozen=True)
 class Count(Column):
-    """Counts; predictions are the logarithm of the rate, less that of the mean."""
+    """Counts; a prediction is the logarithm of the rate over the mean count."""
 
     @classmethod
     def learn(cls, values: Array) -> "Count":
-        """From the values that are there."""
+        """Use the logarithm of the mean as the shift."""
         return cls((Poisson(),), (float(np.log(max(values.mean(), 1e-9))),))
 
     def targets(self, values: Array) -> Array:
-        """Themselves."""
+        """Return the counts."""
         return values[:, None]
 
     def values(self, x: Array) -> Array:
-        """Expected counts."""
+        """Return expected counts."""
         return response("log", x[:, 0] + self.shifts[0])
 
     def weight(self, targets: Array, x: Array, variances: Array) -> float:
-        """One for Poisson's own noise, less for counts that spread more: one over the mean deviance."""
+        """Return one over the mean deviance, at most 1: overdispersed counts weigh less."""
         return 1.0 / max(1.0, 2.0 * self._excess(targets, x, variances))
 
 
 @dataclass(frozen=True)
 class Levels(Column):
-    """Ordered levels; thresholds where the levels' shares put them."""
+    """Ordered levels, with thresholds at the cumulative log-odds of their frequencies."""
 
     names: tuple[Any, ...]
 
     @classmethod
-    def learn(cls, codes: Array, names: tuple[Any, ...], kind: Any) -> "Levels":
-        """From the numbers of the levels that are there."""
+    def learn(cls, codes: Array, names: tuple[Any, ...], kind: type[LevelsLoss]) -> "Levels":
+        """Fit the thresholds of a loss of type `kind` to the observed levels' numbers."""
         thresholds = cumulative_log_odds(np.bincount(codes.astype(int), minlength=len(names)))
         return cls((kind(len(names), tuple(thresholds.tolist())),), (0.0,), names)
 
     def targets(self, values: Array) -> Array:
-        """Numbers of the levels."""
+        """Return the numbers of the levels."""
         return values[:, None]
 
     def values(self, x: Array) -> Array:
-        """Numbers of the median levels."""
-        found: Array = self.losses[0].median(x[:, 0])  # type: ignore[attr-defined]
-        return found
+        """Return the numbers of the median levels."""
+        levels: Array = self.losses[0].median(x[:, 0])  # type: ignore[attr-defined]
+        return levels
 
 
 @dataclass(frozen=True)
 class Classes(Column):
-    """Categories without order: each one against all others; two need one column."""
+    """Unordered categories, one against the rest; two categories need one column of the matrix."""
 
     names: tuple[Any, ...]
 
     @classmethod
     def learn(cls, codes: Array, names: tuple[Any, ...]) -> "Classes":
-        """From the numbers of the categories that are there."""
+        """Use the log-odds of the categories' frequencies as shifts."""
         counts = np.bincount(codes.astype(int), minlength=len(names))
         odds = np.log(counts + 0.5) - np.log(codes.size - counts + 0.5)
         odds = odds[1:] if len(names) == 2 else odds
         return cls((Logistic(),) * odds.size, tuple(odds.tolist()), names)
 
     def targets(self, values: Array) -> Array:
-        """+1 for the category itself, -1 for the others."""
-        found = np.where(values[:, None] == np.arange(len(self.names)), 1.0, -1.0)
-        return found[:, 1:] if len(self.names) == 2 else found
+        """Return +1 for the category itself and -1 for the others."""
+        signs = np.where(values[:, None] == np.arange(len(self.names)), 1.0, -1.0)
+        return signs[:, 1:] if len(self.names) == 2 else signs
 
     def values(self, x: Array) -> Array:
-        """Numbers of the likeliest categories."""
+        """Return the numbers of the most probable categories."""
         linked: Array = x + np.array(self.shifts)
         return (linked[:, 0] > 0).astype(np.int64) if len(self.names) == 2 else linked.argmax(axis=1)

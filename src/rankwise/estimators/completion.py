@@ -12,6 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import validate_data
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..observations import Observations, is_frame
@@ -221,9 +222,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
             self.feature_names_in_ = entries.col_labels.astype(object)
         return self
 
-    def _fit_pairs(
-        self, X: Any, targets: NDArray[Any], sample_weight: ArrayLike | None, held_out: Any, callback: Any
-    ) -> None:
+    def _fit_pairs(self, X: Any, targets: Array, sample_weight: ArrayLike | None, held_out: Any, callback: Any) -> None:
         entries = entries_of_pairs(X, targets, sample_weight)
         self._learn(entries, _aligned(held_out, entries, {}), callback)
         validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_

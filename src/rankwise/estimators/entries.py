@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..observations import Observations, as_pairs, is_frame
@@ -32,9 +33,9 @@ def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
     is_dask = type(X).__module__.partition(".")[0] in DASK_PACKAGES
     is_path = isinstance(X, str | os.PathLike)
     if is_path and is_shard_folder(X):
-        given = [name for name, column in names.items() if column is not None]
-        if given:
-            raise SettingError(f"`{given[0]}` must be None for a folder of shards, which has no named columns.")
+        named = [name for name, column in names.items() if column is not None]
+        if named:
+            raise SettingError(f"`{named[0]}` must be None for a folder of shards, which has no named columns.")
         yield Observations.from_any(ShardFolder(X))
     elif is_dask or is_path or _are_paths(X):
         from ..dask import read_frame, read_parquet
@@ -52,7 +53,7 @@ def _are_paths(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(path, str | os.PathLike) for path in X)
 
 
-def entries_of_pairs(X: Any, targets: NDArray[Any], sample_weight: ArrayLike | None) -> Observations:
+def entries_of_pairs(X: Any, targets: Array, sample_weight: ArrayLike | None) -> Observations:
     """Return entries at (row, column) pairs of labels; a repeated pair gets the mean, and the sum of the weights.
 
     Parameters
@@ -90,7 +91,7 @@ def is_lazy(X: Any) -> bool:
     return is_frame(X) and type(X).__name__ == "LazyFrame"
 
 
-def with_targets(observations: Observations, targets: NDArray[Any], weights: Any) -> Observations:
+def with_targets(observations: Observations, targets: Array, weights: Any) -> Observations:
     """Return the same pattern and labels with other targets and weights; no weights if all are one."""
     weights = None if np.all(weights == 1) else weights
     labels = observations.row_labels, observations.col_labels
@@ -101,7 +102,7 @@ def as_targets(y: Any) -> NDArray[np.float64]:
     """Return `y` as a vector of real numbers; raise `DataError` otherwise."""
     if np.asarray(y).dtype.kind == "c":
         raise DataError("Complex data not supported: `y` must be real numbers.")
-    values: NDArray[Any] = column_or_1d(np.asarray(y), warn=True)
+    values: Array = column_or_1d(np.asarray(y), warn=True)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):

@@ -1,7 +1,6 @@
 """Base of the estimators that fit one low-rank model to observed entries."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,16 +14,15 @@ from ..losses.base import takes_signs
 from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
 from ..observations import Observations, as_pairs, is_frame
-from ..solvers import Checkpoint, History, Record, Result, Solver, Status, get, solve
+from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import check_folder
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
 from .entries import is_lazy
 from .planning import FitRequest, Plan, resolve_loss
 from .prediction import PredictionMethods
-from .progress import Aim, watched
+from .progress import Aim, Callback, watched
 
-Callback = Callable[[Record], bool | None]
 HISTORY_COLUMNS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # stored with the model
 
 

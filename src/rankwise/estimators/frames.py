@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import as_frame, is_frame, is_lazy, numbers_of
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-Array = NDArray[Any]
 EAGER = ("pandas", "polars", "modin", "cudf")  # libraries whose frames can be filled
-KINDS = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
+CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def read(X: Any) -> list[Cells]:
 
 def _from_array(name: Any, values: Array) -> Cells:
     if values.dtype.kind in "fiub":
-        return _numbers(name, values, KINDS.get(values.dtype.kind, "integer"))
+        return _numbers(name, values, CELL_TYPES.get(values.dtype.kind, "integer"))
     return _objects(name, values, _is_missing(values))
 
 

@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import validate_data
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import DataError, DataTypeError, SettingError
 from ..losses import Loss
@@ -18,9 +18,8 @@ from ..observations import is_frame
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fold_in, solve
 from .base import LowRankEstimator
 from .frames import Cells, as_table, filled, read
-from .tables import Table, Targets
+from .tables import ColumnTargets, Table
 
-Array = NDArray[Any]
 BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
 RIDGE = 4.0  # of the second model, in units of the losses, which are negative log likelihoods
 COLD_STARTS = 3  # fits of the first model from scratch, each with the noise per column that the previous one left
@@ -172,7 +171,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         names = super().get_feature_names_out(input_features)
         return np.asarray(names)[self._output_columns()]
 
-    def _fit_bayes(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+    def _fit_bayes(self, targets: ColumnTargets, scales: Array, n_rows: int, seed: int) -> Fit:
         """Fit few factors and re-estimate the noise of each column, in turns until the noise settles."""
         solver = BayesSweeps("columns", pattern_prior=False)
         model: Any = None
@@ -184,7 +183,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
                 break
         return Fit(model, previous)
 
-    def _fit_ridge(self, targets: Targets, scales: Array, n_rows: int, seed: int) -> Fit:
+    def _fit_ridge(self, targets: ColumnTargets, scales: Array, n_rows: int, seed: int) -> Fit:
         """Fit many factors with a common ridge."""
         solver = FactorSweeps("columns", ridge=RIDGE)
         model, self.n_iter_ = self._solve(solver, RIDGE_RANK, self.table_.problem(targets, scales, n_rows), seed)

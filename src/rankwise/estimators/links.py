@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from .._arrays import Array
 from .._errors import DataError
 from ..losses import Loss
 from ..model import LowRankModel
@@ -109,10 +110,10 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         self.classes_ = classes
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the more probable class of each pair, one of `classes_`; shape (n_pairs,)."""
         log_odds = self.decision_function(X)
-        classes: NDArray[Any] = self.classes_[(log_odds > 0).astype(int)]
+        classes: Array = self.classes_[(log_odds > 0).astype(int)]
         return classes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -140,7 +141,7 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         return tags
 
 
-def _as_signs(y: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _as_signs(y: Any) -> tuple[Array, NDArray[np.float64]]:
     """Return the two classes in sorted order, and -1 or +1 for each sample."""
     if y is None:
         raise DataError("SignedLinkPredictor requires y to be passed, but the target y is None.")

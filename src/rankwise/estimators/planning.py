@@ -18,9 +18,9 @@ from ..objectives import Objective, Problem, Ridged
 from ..observations import Observations
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
+from ..solvers.sweep_state import OFFSETS
 from ..solvers.validation import need_in_memory
 
-OFFSETS = ("auto", "none", "global", "rows", "columns", "both")
 MAX_CHOSEN_RANK = 100  # largest rank that rank="auto" tries with a pursuit
 MAX_FACTORS = 31  # largest rank that rank="auto" starts from with BayesSweeps
 MAX_ADDED = 8  # components that a warm start with rank="auto" may add
@@ -97,8 +97,8 @@ class FitRequest:
         """Raise `SettingError` for values that no solver takes, and for settings that a solver object has itself."""
         if isinstance(self.rank, str) and self.rank != "auto":
             raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
-        if self.offsets not in OFFSETS:
-            raise SettingError(f"`offsets` must be one of {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
+        if self.offsets not in ("auto", *OFFSETS):
+            raise SettingError(f"`offsets` must be 'auto', {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
         if sweeps and self.method is solver and self.offsets != "auto":
             raise SettingError(

@@ -1,4 +1,4 @@
-"""A fit that says how far it is: a line per step, or a bar in a notebook."""
+"""Progress of a fit with ``verbose=1``: a line per step on standard error, or a bar in a notebook."""
 
 import sys
 from collections.abc import Callable
@@ -12,18 +12,18 @@ Callback = Callable[[Record], bool | None]
 
 
 class Aim(NamedTuple):
-    """Where a fit is going: a rank, or a number of steps."""
+    """Target of a fit: a rank if the solver adds terms (`grows`), else a number of steps; None if unknown."""
 
     title: str
     grows: bool
     total: int | None
 
     def done(self, record: Record) -> int:
-        """How far it is."""
+        """Return the rank or the number of steps reached."""
         return record.rank if self.grows else record.step
 
-    def in_words(self, record: Record) -> str:
-        """One step in a line."""
+    def describe(self, record: Record) -> str:
+        """Describe a step in one line."""
         of = "" if self.total is None else f" of {self.total}"
         step, rank = ("", of) if self.grows else (of, "")
         score = "" if record.score is None else f", held-out loss {record.score:.4g}"
@@ -34,12 +34,12 @@ class Aim(NamedTuple):
 
 
 def watched(callback: Callback | None, verbose: Any, aim: Aim) -> Callback | None:
-    """The callback, with progress shown before it if `verbose` is 1."""
+    """Return a callback that shows progress if `verbose` is 1, then calls `callback`."""
     if verbose not in (0, 1):
         raise SettingError(f"`verbose` must be 0 or 1, got {verbose!r}.")
     if not verbose:
         return callback
-    show: Any = Bar(aim) if in_notebook() else Lines(aim)
+    show = Bar(aim) if in_notebook() else Lines(aim)
 
     def both(record: Record) -> bool | None:
         show(record)
@@ -49,32 +49,32 @@ def watched(callback: Callback | None, verbose: Any, aim: Aim) -> Callback | Non
 
 
 def in_notebook() -> bool:
-    """Whether a notebook's kernel runs this: one that can show HTML."""
+    """Return whether the code runs in a notebook kernel, which can show HTML."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
 
 
 class Lines:
-    """A line per step on standard error."""
+    """Progress as a line per step on standard error."""
 
     def __init__(self, aim: Aim) -> None:
         self.aim = aim
 
     def __call__(self, record: Record) -> None:
-        """Say one step."""
-        sys.stderr.write(f"{self.aim.in_words(record)}\n")
+        """Write the line of a step."""
+        sys.stderr.write(f"{self.aim.describe(record)}\n")
         sys.stderr.flush()
 
 
 class Bar:
-    """A bar in a notebook that moves with every step."""
+    """Progress as an HTML bar in a notebook."""
 
     def __init__(self, aim: Aim) -> None:
         self.aim = aim
         self.handle: Any = None
 
     def __call__(self, record: Record) -> None:
-        """Move to this step."""
+        """Update the bar."""
         display = sys.modules["IPython.display"]
         shown = display.HTML(self.html(record))
         if self.handle is None:
@@ -83,7 +83,7 @@ class Bar:
             self.handle.update(shown)
 
     def html(self, record: Record) -> str:
-        """The bar after this step."""
+        """Return the HTML of the bar."""
         done, total = self.aim.done(record), self.aim.total
         bar = "" if total is None else f'<progress value="{done}" max="{total}"></progress> '
-        return f"<div>{bar}{escape(self.aim.in_words(record))}</div>"
+        return f"<div>{bar}{escape(self.aim.describe(record))}</div>"

@@ -1,4 +1,4 @@
-"""From a table with a loss per column to a matrix with one loss, and from predictions back to the table."""
+"""Conversion of a table with a loss per column to a matrix with one mixed loss, and of predictions to table values."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import losses
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses import Absolute, Huber, Loss, Mixed, Ordinal, OrdinalHinge, ProportionalOdds, Quantile, Square
 from ..observations import Observations
-from .columns import TURN, Classes, Column, Constant, Count, Levels, Real
+from .columns import HUBER_TURN, Classes, Column, Constant, Count, Levels, Real
 from .frames import Cells
 
-Array = NDArray[Any]
-Targets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
+ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
 REAL = (Square, Huber, Absolute, Quantile)
 ORDERED = {kind.name: kind for kind in (ProportionalOdds, Ordinal, OrdinalHinge)}
-KINDS = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
+COLUMN_LOSSES = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
 BY_TYPE = {
     "real": "huber",
     "boolean": "logistic",
@@ -31,7 +30,18 @@ BY_TYPE = {
 
 @dataclass(frozen=True)
 class Table:
-    """What `fit` learned of a table's columns: names, kinds, and how each becomes columns of a matrix."""
+    """Encoding of a table, learned by `fit`: names and losses of its columns, and their columns of the matrix.
+
+    Attributes
+    ----------
+    names : tuple
+        Names of the columns.
+    kinds : tuple of str
+        Name of each column's loss, or "category".
+    columns : tuple of Column
+    empty : tuple of int
+        Numbers of the columns without any value.
+    """
 
     names: tuple[Any, ...]
     kinds: tuple[str, ...]
@@ -39,11 +49,11 @@ class Table:
     empty: tuple[int, ...]
 
     @classmethod
-    def learn(cls, cells: list[Cells], wanted: Any) -> "Table":
-        """From the columns as they came, and the kinds that the user wants."""
+    def learn(cls, cells: list[Cells], requested: Any) -> "Table":
+        """Learn the encoding of every column; `requested` is the `columns` parameter of the imputer."""
         if all(each.missing.all() for each in cells):
             raise DataError("No cell of the table has a value; there is nothing to learn from.")
-        chosen = chosen_kinds(cells, wanted)
+        chosen = chosen_kinds(cells, requested)
         columns = tuple(learn_column(each, kind) for each, kind in zip(cells, chosen, strict=True))
         empty = tuple(j for j, each in enumerate(cells) if each.missing.all())
         kinds = tuple(kind if isinstance(kind, str) else kind.name for kind in chosen)
@@ -51,95 +61,88 @@ class Table:
 
     @property
     def width(self) -> int:
-        """Columns of the matrix."""
+        """Number of columns of the matrix."""
         return sum(len(column.losses) for column in self.columns)
 
     def places(self) -> list[slice]:
-        """Columns of the matrix that each column of the table becomes."""
+        """Columns of the matrix that encode each column of the table."""
         ends = np.cumsum([0] + [len(column.losses) for column in self.columns])
         return [slice(int(lo), int(hi)) for lo, hi in pairwise(ends)]
 
-    def targets(self, cells: list[Cells]) -> Targets:
-        """Rows that have a value, and their targets, for each column."""
-        found = []
+    def targets(self, cells: list[Cells]) -> ColumnTargets:
+        """Rows with a value, and their targets of shape (n, n_losses), for each column of the table."""
+        targets = []
         for each, column, kind in zip(cells, self.columns, self.kinds, strict=True):
             refuse_infinite(each)
             present = np.flatnonzero(~each.missing)
-            values = numbered(each, column) if not isinstance(column, Constant) else present
+            values = present if isinstance(column, Constant) else numbered(each, _level_names(column))
             if kind == "poisson" and isinstance(column, Count):
                 refuse_negative(each)
-            found.append((present, column.targets(values)))
-        return found
+            targets.append((present, column.targets(values)))
+        return targets
 
     def values(self, predicted: Array) -> list[Array]:
-        """Values in the table's own units, for every row and column."""
-        found = []
+        """Decode predictions of shape (n, width) to the values of each column of the table, shape (n,)."""
+        table = []
         for column, place in zip(self.columns, self.places(), strict=True):
             values = column.values(predicted[:, place])
             if isinstance(column, Levels | Classes):
                 names = np.empty(len(column.names), object)
                 names[:] = column.names
                 values = names[values]
-            found.append(values)
-        return found
+            table.append(values)
+        return table
 
-    def scales(self, targets: Targets, predicted: Array, variances: Array) -> Array:
-        """Weight of each column's loss, repeated for every column of the matrix it becomes.
+    def scales(self, targets: ColumnTargets, predicted: Array, variances: Array) -> Array:
+        """Weight of the loss of every column of the matrix, shape (width,); see `Column.weight`."""
+        weights = np.ones(self.width)
+        for column, place, (rows, observed) in zip(self.columns, self.places(), targets, strict=True):
+            weights[place] = column.weight(observed, predicted[rows, place], variances[rows, place])
+        return weights
 
-        Likelihoods of levels and categories weigh one; numbers as their noise says, counts less if they spread
-        more than Poisson's law lets them.
-        """
-        found = np.ones(self.width)
-        for column, place, (rows, wanted) in zip(self.columns, self.places(), targets, strict=True):
-            found[place] = column.weight(wanted, predicted[rows, place], variances[rows, place])
-        return found
-
-    def problem(self, targets: Targets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
-        """Observed entries with codes for targets, and the loss that knows them; None if no cell has a value."""
-        rows, cols, wanted = [], [], []
-        for place, (present, found) in zip(self.places(), targets, strict=True):
+    def problem(self, targets: ColumnTargets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
+        """Observed entries with encoded targets, and the mixed loss of the codes; None if no cell has a value."""
+        rows, cols, values = [], [], []
+        for place, (present, observed) in zip(self.places(), targets, strict=True):
             for k, j in enumerate(range(place.start, place.stop)):
                 rows.append(present)
                 cols.append(np.full(present.size, j))
-                wanted.append(found[:, k])
+                values.append(observed[:, k])
         if not sum(part.size for part in rows):
             return None, None
         own = [loss for column in self.columns for loss in column.losses]
         shifts = [shift for column in self.columns for shift in column.shifts]
         flat = np.concatenate(cols)
-        loss, codes = Mixed.encode(own, flat, np.concatenate(wanted), scales=scales, shifts=shifts)
+        loss, codes = Mixed.encode(own, flat, np.concatenate(values), scales=scales, shifts=shifts)
         return Observations.from_coo(np.concatenate(rows), flat, codes, (n_rows, self.width)), loss
 
 
-def chosen_kinds(cells: list[Cells], wanted: Any) -> list[str | Loss]:
-    """The kind of each column: what the user wants, else what its type says."""
+def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
+    """Return the kind of each column: the requested one, or for "auto" the default of its type."""
     names = [each.name for each in cells]
-    given: list[Any] = ["auto"] * len(cells)
-    if isinstance(wanted, Mapping):
-        unknown = [name for name in wanted if name not in names]
+    if isinstance(requested, Mapping):
+        unknown = [name for name in requested if name not in names]
         if unknown:
             raise SettingError(f"`columns` names {unknown[0]!r}, which the table does not have; it has {names[:8]}.")
-        given = [wanted.get(name, "auto") for name in names]
-    elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
-        if len(wanted) != len(cells):
-            raise SettingError(f"`columns` has {len(wanted)} kinds, but the table has {len(cells)} columns.")
-        given = list(wanted)
-    elif isinstance(wanted, str | Loss):
-        given = [wanted] * len(cells)
+        kinds: list[Any] = [requested.get(name, "auto") for name in names]
+    elif isinstance(requested, Sequence) and not isinstance(requested, str):
+        if len(requested) != len(cells):
+            raise SettingError(f"`columns` has {len(requested)} kinds, but the table has {len(cells)} columns.")
+        kinds = list(requested)
     else:
-        raise SettingError(f"`columns` must be a kind, a list of kinds or a dict from names to kinds, got {wanted!r}.")
-    return [_kind(each, kind) for each, kind in zip(cells, given, strict=True)]
+        kinds = [requested] * len(cells)
+    return [_kind(each, kind) for each, kind in zip(cells, kinds, strict=True)]
 
 
-def _kind(cells: Cells, wanted: Any) -> str | Loss:
-    if isinstance(wanted, Loss) and isinstance(wanted, REAL):
-        return wanted
-    if isinstance(wanted, str) and wanted in KINDS:
-        return wanted
-    if not (isinstance(wanted, str) and wanted == "auto"):
+def _kind(cells: Cells, requested: Any) -> str | Loss:
+    if isinstance(requested, REAL):
+        return requested
+    if isinstance(requested, str) and requested in COLUMN_LOSSES:
+        return requested
+    if not (isinstance(requested, str) and requested == "auto"):
         raise SettingError(
-            f"Column {cells.name!r} cannot have the kind {wanted!r}; use 'auto', {', '.join(map(repr, KINDS))}, "
-            "or a loss for numbers such as `rankwise.losses.Huber(1.0)`."
+            f"Column {cells.name!r} cannot have the kind {requested!r}; use 'auto', "
+            f"{', '.join(map(repr, COLUMN_LOSSES))}, or a loss for numbers such as `rankwise.losses.Huber(1.0)`."
         )
     if cells.type == "integer":
         return "poisson" if not (cells.present < 0).any() else "huber"
@@ -147,14 +150,14 @@ def _kind(cells: Cells, wanted: Any) -> str | Loss:
 
 
 def learn_column(cells: Cells, kind: str | Loss) -> Column:
-    """How a column becomes columns of a matrix."""
+    """Learn the encoding of a column from its values."""
     refuse_infinite(cells)
     name, present = kind if isinstance(kind, str) else kind.name, cells.present
     if not present.size:
-        return Constant((), (), _nothing(cells))
+        return Constant((), (), _default_value(cells))
     if not all(isinstance(each, Hashable) for each in present.tolist()):
         raise DataError(
-            f"Column {cells.name!r} holds things that cannot be compared (first: {present[0]!r}); leave it out."
+            f"Column {cells.name!r} holds values that cannot be compared (first: {present[0]!r}); leave it out."
         )
     if len(set(present.tolist())) == 1:
         return Constant((), (), bool(present[0]) if cells.type == "boolean" else present[0])
@@ -167,14 +170,14 @@ def learn_column(cells: Cells, kind: str | Loss) -> Column:
     if name == "poisson":
         refuse_negative(cells)
         return Count.learn(present)
-    loss = kind if isinstance(kind, Loss) else Huber(TURN) if name == "huber" else losses.get(name)
+    loss = kind if isinstance(kind, Loss) else Huber(HUBER_TURN) if name == "huber" else losses.get(name)
     return Real.learn(present, loss)
 
 
 def levels_of(cells: Cells, kind: str) -> tuple[Any, ...]:
-    """Categories of a column, in order if they have one."""
+    """Return the categories of a column, in their order if they have one."""
     if cells.categories and (kind in ORDERED or cells.type == "category"):
-        found = cells.categories
+        levels = cells.categories
     else:
         if kind in ORDERED and cells.values.dtype == object:
             raise DataError(
@@ -182,39 +185,42 @@ def levels_of(cells: Cells, kind: str) -> tuple[Any, ...]:
                 "ordered category, or number its levels."
             )
         try:
-            found = tuple(sorted(set(cells.present.tolist())))
+            levels = tuple(sorted(set(cells.present.tolist())))
         except TypeError:
-            found = tuple(dict.fromkeys(cells.present.tolist()))
-        found = (False, True) if cells.type == "boolean" else found
+            levels = tuple(dict.fromkeys(cells.present.tolist()))
+        levels = (False, True) if cells.type == "boolean" else levels
     seen = set(cells.present.tolist())
     if kind not in ORDERED:
-        found = tuple(each for each in found if each in seen)
-    if kind == "logistic" and len(found) != 2:
-        raise DataError(f"Column {cells.name!r} has {len(found)} values, but the kind 'logistic' needs two.")
-    return found
+        levels = tuple(each for each in levels if each in seen)
+    if kind == "logistic" and len(levels) != 2:
+        raise DataError(f"Column {cells.name!r} has {len(levels)} values, but the kind 'logistic' needs two.")
+    return levels
 
 
-def numbered(cells: Cells, column: Any) -> Array:
-    """Values that are there; numbers of the levels for columns that have levels."""
-    names = column if isinstance(column, tuple) else getattr(column, "names", None)
+def _level_names(column: Column) -> tuple[Any, ...] | None:
+    return column.names if isinstance(column, Levels | Classes) else None
+
+
+def numbered(cells: Cells, names: tuple[Any, ...] | None) -> Array:
+    """Return the values that are not missing; with the names of levels, the number of each value's level."""
     if names is None:
         if cells.values.dtype == object:
             raise DataError(f"Column {cells.name!r} holds {cells.present[0]!r}, but `fit` saw numbers there.")
         return cells.present
     places = {name: k for k, name in enumerate(names)}
-    found = np.array([places.get(each, -1) for each in cells.present.tolist()], float)
-    if (found < 0).any():
-        k = int(np.argmax(found < 0))
+    codes = np.array([places.get(each, -1) for each in cells.present.tolist()], float)
+    if (codes < 0).any():
+        k = int(np.argmax(codes < 0))
         row = int(np.flatnonzero(~cells.missing)[k])
         raise DataError(
-            f"Column {cells.name!r} has {int((found < 0).sum())} cells with a value that `fit` did not see (first: "
+            f"Column {cells.name!r} has {int((codes < 0).sum())} cells with a value that `fit` did not see (first: "
             f"{cells.present.tolist()[k]!r} in row {row}); fit with such rows, or make these cells missing."
         )
-    return found
+    return codes
 
 
 def refuse_infinite(cells: Cells) -> None:
-    """Raise if a number is infinite."""
+    """Raise DataError if a number is infinite."""
     if cells.values.dtype != object and np.isinf(cells.values).any():
         row = int(np.argmax(np.isinf(cells.values)))
         raise DataError(
@@ -224,7 +230,7 @@ def refuse_infinite(cells: Cells) -> None:
 
 
 def refuse_negative(cells: Cells) -> None:
-    """Raise if a count is negative."""
+    """Raise DataError if a count is negative."""
     wrong = ~cells.missing & (cells.values < 0)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -234,8 +240,8 @@ def refuse_negative(cells: Cells) -> None:
         )
 
 
-def _nothing(cells: Cells) -> Any:
-    """What an empty column is filled with: zero, False, or the first category."""
+def _default_value(cells: Cells) -> Any:
+    """Value for the cells of an empty column: zero, False, or the first category."""
     if cells.categories:
         return cells.categories[0]
     return {"boolean": False, "text": None}.get(cells.type, 0)

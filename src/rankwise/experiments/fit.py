@@ -15,7 +15,7 @@ from ..observations import Observations
 from ..solvers import AISImpute, Record, solve
 from .plan import Data, Experiment, Method, Split
 from .scores import SCORES, TableScore
-from .store import Line
+from .store import StoredLine
 
 SPACING = 1.02  # ratio of the times of two points of a curve, so that few of many iterations are scored
 HUGE_WEIGHT = 1e12  # the solution is zero after one iteration
@@ -89,7 +89,7 @@ class Curve:
         return self.score(entries.targets, predicted, self.part.unit)
 
 
-def fit(experiment: Experiment, data: Data, part: Part, solver: Any) -> Line:
+def fit(experiment: Experiment, data: Data, part: Part, solver: Any) -> StoredLine:
     """Return status, rank, times and scores of one fit; on the first split, also its curve."""
     problem = Problem(part.train, experiment.loss)
     curve = Curve(problem, part, SCORES[experiment.scores[0]]) if part.number == 0 else None
@@ -97,7 +97,7 @@ def fit(experiment: Experiment, data: Data, part: Part, solver: Any) -> Line:
     if curve is not None and result.history:
         curve.end(result.history[-1])
     timed_out = result.status.reason == "time"
-    line: Line = {
+    line: StoredLine = {
         "status": "time" if timed_out else "done",
         "end": result.status.reason,
         "message": str(result.status),
@@ -116,7 +116,7 @@ def _scores(experiment: Experiment, part: Part, model: Any) -> dict[str, float]:
     return {name: SCORES[name](held_out.targets, predicted, part.unit) for name in experiment.scores}
 
 
-def search_weight(experiment: Experiment, data: Data, part: Part, method: Method) -> Line:
+def search_weight(experiment: Experiment, data: Data, part: Part, method: Method) -> StoredLine:
     """Return the nuclear weight at which AIS-Impute reaches the rank, and the time of the search without compiling."""
     problem = Problem(part.train, experiment.loss)
     settings = {name: value for name, value in method.settings_on(data.name).items() if name != "nuclear_weight"}

@@ -18,10 +18,10 @@ from .._version import __version__
 from ..observations import Observations
 from .fit import Part, fit, parts, search_weight
 from .plan import SEARCH, TIME_LIMIT, Data, Experiment, Method
-from .store import Line, Store
+from .store import Store, StoredLine
 
 Loader = Callable[[str], Observations]
-Report = Callable[["Event"], None]
+ReportEvent = Callable[["Event"], None]
 PACKAGES = ("numpy", "scipy", "numba")  # whose versions are stored with a result
 
 
@@ -62,7 +62,7 @@ def run(
     store: Store,
     *,
     load: Loader = datasets.load,
-    report: Report = lambda event: None,
+    report: ReportEvent = lambda event: None,
 ) -> None:
     """Run the fits whose results are not in the store.
 
@@ -85,7 +85,7 @@ def run(
                 runner.run(data, observations)
 
 
-def _load(experiment: Experiment, data: Data, load: Loader, report: Report) -> Observations | None:
+def _load(experiment: Experiment, data: Data, load: Loader, report: ReportEvent) -> Observations | None:
     """Return the data set; None if it is missing and the experiment has others."""
     try:
         return load(data.name)
@@ -97,7 +97,7 @@ def _load(experiment: Experiment, data: Data, load: Loader, report: Report) -> O
 
 
 class _Runner:
-    def __init__(self, experiment: Experiment, store: Store, report: Report) -> None:
+    def __init__(self, experiment: Experiment, store: Store, report: ReportEvent) -> None:
         self.experiment, self.store, self.report = experiment, store, report
         self.jobs = {
             (data.name, split, method.name)
@@ -144,7 +144,7 @@ class _Runner:
         self.store.append(line)
         self._finish(data, part, method, line)
 
-    def _outcome(self, data: Data, part: Part, method: Method) -> Line:
+    def _outcome(self, data: Data, part: Part, method: Method) -> StoredLine:
         """Return the result of a fit, or the message of its error: one method must not end a run of hours."""
         try:
             return fit(self.experiment, data, part, method.build(self._settings(data, part, method)))
@@ -173,14 +173,14 @@ class _Runner:
             self.store.append(searches[0])
         return float(searches[-1]["nuclear_weight"])
 
-    def _finish(self, data: Data, part: Part, method: Method, line: Line) -> None:
+    def _finish(self, data: Data, part: Part, method: Method, line: StoredLine) -> None:
         """Count a fit as finished; after a failure or out of time, also those on the splits after it."""
         last = part.number + 1 if line["status"] == "done" else self.experiment.used
         self.finished |= {(data.name, split, method.name) for split in range(part.number, last)}
         self.seconds.setdefault((data.name, method.name), []).append(line["seconds"])
         self._report(line["status"], data, part, method, line)
 
-    def _report(self, kind: str, data: Data, part: Part, method: Method, line: Line | None = None) -> None:
+    def _report(self, kind: str, data: Data, part: Part, method: Method, line: StoredLine | None = None) -> None:
         line = line or {"seconds": 0.0, "message": ""}
         counts = len(self.finished), len(self.jobs), line["seconds"], self._seconds_left()
         self.report(Event(kind, data.label, method.label, part.number, *counts, line["message"]))
@@ -199,7 +199,7 @@ class _Runner:
         return sum(times) / len(times)
 
 
-def usable(store: Store, experiment: Experiment, data: Data, method: Method) -> list[Line]:
+def usable(store: Store, experiment: Experiment, data: Data, method: Method) -> list[StoredLine]:
     """Return the stored fits that the experiment need not repeat, one per split, in the order of the splits.
 
     They have the settings and all scores of the experiment, did not fail, and did not run out of time under a shorter
@@ -213,7 +213,7 @@ def usable(store: Store, experiment: Experiment, data: Data, method: Method) -> 
     return [fits[split] for split in sorted(fits)]
 
 
-def _is_usable(line: Line, experiment: Experiment) -> bool:
+def _is_usable(line: StoredLine, experiment: Experiment) -> bool:
     if line["status"] == "time":
         return bool(line["time_limit"] >= experiment.time_limit)
     return line["status"] == "done" and set(experiment.scores) <= set(line["scores"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._errors import SettingError
 
-Line = dict[str, Any]
+StoredLine = dict[str, Any]
 
 
 class Store:
@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.lines: list[Line] = []
+        self.lines: list[StoredLine] = []
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -37,7 +37,7 @@ class Store:
                 f"Results cannot be written to {self.path} ({error.strerror}); choose another folder."
             ) from None
 
-    def append(self, line: Line) -> None:
+    def append(self, line: StoredLine) -> None:
         """Append a result; it has been flushed to disk on return."""
         with self.path.open("ab") as file:
             file.write(json.dumps(line).encode() + b"\n")
@@ -45,13 +45,13 @@ class Store:
             os.fsync(file.fileno())
         self.lines.append(line)
 
-    def find(self, kind: str, data: str, method: str, digest: str) -> list[Line]:
+    def find(self, kind: str, data: str, method: str, digest: str) -> list[StoredLine]:
         """Return the results of a kind, data set, method and digest of settings, oldest first."""
-        wanted = {"kind": kind, "data": data, "method": method, "digest": digest}
-        return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
+        criteria = {"kind": kind, "data": data, "method": method, "digest": digest}
+        return [line for line in self.lines if all(line.get(key) == value for key, value in criteria.items())]
 
 
-def _whole_lines(path: Path) -> Iterator[Line]:
+def _whole_lines(path: Path) -> Iterator[StoredLine]:
     """Yield the lines that are JSON objects; truncate the file after its last newline."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]

@@ -9,7 +9,7 @@ from .. import selection
 from .plan import Data, Experiment, Method, Printed
 from .runner import usable
 from .scores import SCORES
-from .store import Line, Store
+from .store import Store, StoredLine
 
 EARLY = ("max_iter", "diverged", "no-descent")  # reasons to stop other than the paper's stopping rules
 
@@ -83,7 +83,7 @@ def summarise(experiment: Experiment, store: Store) -> Summary:
     return Summary(experiment, rows, [data for data in experiment.data if data not in available], machines)
 
 
-def _lines(experiment: Experiment, data: Data, store: Store) -> dict[Method, list[Line]]:
+def _lines(experiment: Experiment, data: Data, store: Store) -> dict[Method, list[StoredLine]]:
     """Return the usable fits by method; only the last fit if it failed and fits are missing."""
     by_method = {}
     for method in experiment.methods:
@@ -94,13 +94,13 @@ def _lines(experiment: Experiment, data: Data, store: Store) -> dict[Method, lis
     return by_method
 
 
-def _rows(experiment: Experiment, data: Data, lines: Mapping[Method, list[Line]], store: Store) -> list[Row]:
+def _rows(experiment: Experiment, data: Data, lines: Mapping[Method, list[StoredLine]], store: Store) -> list[Row]:
     done = {method: fits for method, fits in lines.items() if fits and fits[-1]["status"] == "done"}
     best = _best(experiment, done)
     return [_row(experiment, data, method, fits, method.name in best, store) for method, fits in lines.items()]
 
 
-def _best(experiment: Experiment, done: Mapping[Method, list[Line]]) -> set[str]:
+def _best(experiment: Experiment, done: Mapping[Method, list[StoredLine]]) -> set[str]:
     """Return the names of the methods in bold face, compared on the splits that all of them have."""
     main = experiment.scores[0]
     by_split = {method.name: {line["split"]: line["scores"][main] for line in fits} for method, fits in done.items()}
@@ -109,7 +109,7 @@ def _best(experiment: Experiment, done: Mapping[Method, list[Line]]) -> set[str]
     return selection.best_methods(scores, larger_is_better=SCORES[main].higher)
 
 
-def _row(experiment: Experiment, data: Data, method: Method, lines: list[Line], best: bool, store: Store) -> Row:
+def _row(experiment: Experiment, data: Data, method: Method, lines: list[StoredLine], best: bool, store: Store) -> Row:
     searches = store.find("search", data.name, method.name, experiment.digest(data, method))
     done = bool(lines) and lines[-1]["status"] == "done"
     notes = [method.note, _explain(data, method, lines)]
@@ -129,11 +129,11 @@ def _row(experiment: Experiment, data: Data, method: Method, lines: list[Line], 
     )
 
 
-def _estimate(lines: list[Line], name: str) -> Estimate:
+def _estimate(lines: list[StoredLine], name: str) -> Estimate:
     return Estimate.of([line[name] for line in lines])
 
 
-def _explain(data: Data, method: Method, lines: list[Line]) -> str:
+def _explain(data: Data, method: Method, lines: list[StoredLine]) -> str:
     """Return a sentence on a dash, or on fits that stopped before their stopping rule was met; empty otherwise."""
     if not lines:
         return f"{method.label} has not been run on {data.label} yet."

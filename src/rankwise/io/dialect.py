@@ -113,8 +113,8 @@ def guess(lines: Sequence[str], how: Reading, where: str) -> Dialect:
     n_fields = Counter(map(len, rows)).most_common(1)[0][0]
     first = rows[0]
     chosen = (how.row, how.col, how.value, how.weight)
-    asked = any(name in first for name in chosen if isinstance(name, str) and not name.isdecimal())
-    header = asked or _is_header(first, rows[1:]) if how.header is None else how.header
+    named = any(name in first for name in chosen if isinstance(name, str) and not name.isdecimal())
+    header = named or _is_header(first, rows[1:]) if how.header is None else how.header
     names = (*_row_names(first, rows[1:], n_fields, how), *first) if header else None
     return Dialect(separator, names, n_fields, numbered[0][0] + 1 if header else 0, comment or None)
 
@@ -229,9 +229,9 @@ def _asked(column: str | int | None, role: str, names: Sequence[str] | None, n_f
 
 def _refuse_narrow(how: Reading, n_fields: int, where: str) -> None:
     *most, last = (f"a {SAID[role]}" for role in how.roles)
-    wanted = f"{', '.join(most)} and {last}"
+    needed = f"{', '.join(most)} and {last}"
     columns = "one column" if n_fields == 1 else f"{n_fields} columns"
     raise DataError(
-        f"{where}, line 1: found {columns} where {wanted} are needed; "
+        f"{where}, line 1: found {columns} where {needed} are needed; "
         "set `separator` if the columns are separated by something unusual."
     )

@@ -9,19 +9,17 @@ from typing import Any
 
 import numpy as np
 import scipy.io
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..observations import Observations
 from ..observations.build import refuse_huge
 from ..storage import write_shards
 from .dialect import ROLES, Reading
 from .files import AnyPath, format_of
-from .label_column import LabelColumn, as_numbers
+from .label_column import EntryBatch, LabelColumn, as_numbers
 from .parquet import ParquetFile
-from .text import Batch, Irregular, TextFile
-
-Array = NDArray[Any]
+from .text import Irregular, TextFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +204,7 @@ def shard_file(
     return Path(folder), tuple(text.notes)
 
 
-def _chunk(batch: Batch) -> tuple[Array, ...]:
+def _chunk(batch: EntryBatch) -> tuple[Array, ...]:
     """Labels and numbers of entries as `write_shards` takes them."""
     return batch.rows.labels, batch.cols.labels, *batch.numbers
 
@@ -221,9 +219,9 @@ def _parquet_files(path: Path) -> Iterator[Path]:
 
 def _read_matrix_market(where: str, how: Reading) -> EntryTable:
     """Read a Matrix Market file; labels are the row and column numbers of the file, from 1."""
-    asked = next((role for role in ROLES if getattr(how, role) is not None), None)
-    if asked is not None:
-        raise SettingError(f"{where}: a Matrix Market file has no columns to choose from; leave out `{asked}`.")
+    chosen_role = next((role for role in ROLES if getattr(how, role) is not None), None)
+    if chosen_role is not None:
+        raise SettingError(f"{where}: a Matrix Market file has no columns to choose from; leave out `{chosen_role}`.")
     try:
         matrix, kind = scipy.io.mmread(where), scipy.io.mminfo(where)[4]
     except (ValueError, OSError, OverflowError, MemoryError) as error:

@@ -1,16 +1,17 @@
-"""Row or column labels of a list of entries, stored as distinct names and one code per entry."""
+"""Batches of entries read from a file; labels are stored as distinct names and one code per entry."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from .._arrays import Array
 from ..observations.labels import numbered
 
-Array = NDArray[Any]
+LABEL_SIDES = ("row", "column")
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # integers as programs print them: 7 is a number, 007 and +7 are names
 
 
@@ -59,6 +60,22 @@ class LabelColumn:
     def labels(self) -> Array:
         """Label of each entry, shape (n,)."""
         return self.names[self.codes]
+
+
+class EntryBatch(NamedTuple):
+    """Entries of consecutive lines of a file, n of them."""
+
+    rows: LabelColumn
+    cols: LabelColumn
+    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
+
+    @classmethod
+    def joined(cls, batches: "Sequence[EntryBatch]") -> "EntryBatch":
+        """Concatenate batches."""
+        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
+        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
+        numbers = zip(*(batch.numbers for batch in batches), strict=True)
+        return cls(rows, cols, tuple(map(np.concatenate, numbers)))
 
 
 def as_numbers(names: Array) -> Array:

@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import encode_arrow
 from .dialect import SAID, Reading, describe, place
-from .label_column import LabelColumn
-from .text import LARGEST, SIDES, Batch
+from .label_column import LABEL_SIDES, EntryBatch, LabelColumn
+from .text import MAX_FLOAT32
 
-Array = NDArray[Any]
-BATCH = 1 << 20  # rows read at a time
-KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
+PARQUET_ROWS = 1 << 20  # rows read at a time
+LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
 
 
 class ParquetFile:
@@ -47,18 +45,18 @@ class ParquetFile:
             raise DataError(f"{where} has {names.count(repeated)} columns named {repeated!r}; rename all but one.")
         self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]
 
-    def read(self) -> Batch:
+    def read(self) -> EntryBatch:
         """Read all entries."""
         batches = list(self.batches())
         if not batches:
             raise DataError(f"{self.where} has no entries; give it rows of a row label, a column label and a value.")
-        return Batch.joined(batches)
+        return EntryBatch.joined(batches)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[EntryBatch]:
         """Read the entries of up to a million rows at a time."""
         n_rows = 0
         with self._errors(), pq.ParquetFile(self.where) as file:
-            for table in file.iter_batches(BATCH, columns=self.names):
+            for table in file.iter_batches(PARQUET_ROWS, columns=self.names):
                 complete = self._is_complete(table)
                 self._incomplete += (n_rows + np.flatnonzero(~complete)).tolist()
                 n_rows += complete.size
@@ -73,10 +71,10 @@ class ParquetFile:
             row += incomplete <= row
         return f"row {row + 1}", ""
 
-    def _batch(self, table: pa.RecordBatch) -> Batch:
-        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(SIDES))
+    def _batch(self, table: pa.RecordBatch) -> EntryBatch:
+        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(LABEL_SIDES))
         numbers = (column.to_numpy(zero_copy_only=False) for column in table.columns[2:])
-        return Batch(rows, cols, tuple(column.astype(np.float32) for column in numbers))
+        return EntryBatch(rows, cols, tuple(column.astype(np.float32) for column in numbers))
 
     def _labels(self, column: pa.Array, which: str) -> LabelColumn:
         """Labels of a column; bytes are decoded as UTF-8."""
@@ -87,7 +85,7 @@ class ParquetFile:
                 names = np.array([name.decode() if isinstance(name, bytes) else str(name) for name in names], str)
         except (NotImplementedError, UnicodeDecodeError):
             names = np.zeros(0, object)
-        if names.dtype.kind not in KINDS:
+        if names.dtype.kind not in LABEL_KINDS:
             raise DataError(f"{self.where}: the {which} labels are {column.type}; use text or numbers.")
         return LabelColumn.of(names, which, codes)
 
@@ -102,7 +100,7 @@ class ParquetFile:
                 raise DataError(
                     f"{self.where}: the column for the {SAID[role]} holds {column.type}, not numbers; set `{role}`."
                 ) from None
-            complete &= np.abs(numbers) <= LARGEST
+            complete &= np.abs(numbers) <= MAX_FLOAT32
         return complete
 
     def _check_complete(self) -> None:

@@ -9,34 +9,31 @@ import csv
 import io
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numpy.typing import NDArray
 
 from .._errors import DataError, SettingError
 from .dialect import Dialect, Reading, describe, guess, is_number, place, split
 from .files import opened
-from .label_column import WHOLE, LabelColumn
+from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
 
-Array = NDArray[Any]
-BLOCK = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
-CHUNK = 1 << 19  # entries in a batch of the line reader
-SAMPLE = 1 << 16  # bytes that the dialect is guessed from
-SHOWN = 80  # characters of a bad line that an error repeats
-LONGEST = 1000  # characters of a label; longer ones come from a quote that is never closed
-LARGEST = float(np.finfo(np.float32).max)
+ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
+BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
+DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
+SHOWN_CHARACTERS = 80  # characters of a bad line that an error repeats
+MAX_LABEL = 1000  # characters of a label; longer ones come from a quote that is never closed
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 UNIT = b"\x1f"  # replaces the separator "::", since pyarrow splits at single bytes only
 ODD_QUOTES = re.compile(rb'^[^"\n]*"(?:[^"\n]*"[^"\n]*")*[^"\n]*$', re.MULTILINE)
 LONE_RETURN = re.compile(rb"\r(?!\n)")
-SIDES = ("row", "column")
 
 
 class Irregular(Exception):
@@ -57,22 +54,6 @@ class BadLineError(DataError):
     def __init__(self, message: str, place: str = "", text: str = "") -> None:
         super().__init__(message)
         self.place, self.text = place, text
-
-
-class Batch(NamedTuple):
-    """Entries of consecutive lines of a file, n of them."""
-
-    rows: LabelColumn
-    cols: LabelColumn
-    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
-
-    @classmethod
-    def joined(cls, batches: "Sequence[Batch]") -> "Batch":
-        """Concatenate batches."""
-        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
-        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
-        numbers = zip(*(batch.numbers for batch in batches), strict=True)
-        return cls(rows, cols, tuple(map(np.concatenate, numbers)))
 
 
 class TextFile:
@@ -103,17 +84,17 @@ class TextFile:
     def _guessed(self, joint: str) -> str:
         return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
 
-    def read(self) -> Batch:
+    def read(self) -> EntryBatch:
         """Read all entries; labels are int64 where all of a side are written as integers, else text."""
         for batches in self.readers():
             try:
-                rows, cols, numbers = Batch.joined(list(batches))
+                rows, cols, numbers = EntryBatch.joined(list(batches))
             except Irregular:
                 continue
-            return Batch(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
+            return EntryBatch(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
         raise AssertionError("unreachable: the line reader reads or rejects every file")
 
-    def readers(self) -> Iterator[Iterator[Batch]]:
+    def readers(self) -> Iterator[Iterator[EntryBatch]]:
         """Ways to read the file in batches, fastest first; all but the last may raise `Irregular` at any batch.
 
         The first reads a side as integers if its labels in the sample are integers, the others read text.
@@ -149,9 +130,9 @@ class TextFile:
         lines = [self.dialect.split(line) for line in self.sample[skip:] if line.strip()]
         return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
 
-    def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[Batch]:
+    def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[EntryBatch]:
         """Parse as many blocks at a time as pyarrow has threads, and return them in order."""
-        pending, empty = deque[Future[Batch | None]](), True
+        pending, empty = deque[Future[EntryBatch | None]](), True
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
             for block in chain(self._blocks(), repeat(b"", pa.cpu_count())):
                 pending.append(pool.submit(self._arrow_batch, block, whole))
@@ -166,10 +147,10 @@ class TextFile:
         with opened(self.where) as stream:
             for _ in range(self.dialect.start):
                 stream.readline()
-            while block := stream.read(BLOCK):
+            while block := stream.read(ARROW_BYTES):
                 yield block + stream.readline()
 
-    def _arrow_batch(self, block: bytes, whole: tuple[bool, ...]) -> Batch | None:
+    def _arrow_batch(self, block: bytes, whole: tuple[bool, ...]) -> EntryBatch | None:
         """Entries of a block of lines; None if it has no lines but blank ones and comments."""
         try:
             if self.how.encoding.lower() not in ("utf-8", "utf8", "utf_8"):
@@ -180,14 +161,14 @@ class TextFile:
             table = self._parsed_block(block)
             sides = [
                 _integers(table.column(k), which) if whole[k] else _texts(table.column(k), which)
-                for k, which in enumerate(SIDES)
+                for k, which in enumerate(LABEL_SIDES)
             ]
         except (pa.ArrowException, UnicodeDecodeError):
             raise Irregular from None
         numbers = [column.to_numpy() for column in table.columns[2:]]
-        if not all((np.abs(column) <= LARGEST).all() for column in numbers):
+        if not all((np.abs(column) <= MAX_FLOAT32).all() for column in numbers):
             raise Irregular
-        return Batch(sides[0], sides[1], tuple(column.astype(np.float32) for column in numbers))
+        return EntryBatch(sides[0], sides[1], tuple(column.astype(np.float32) for column in numbers))
 
     def _parsed_block(self, block: bytes) -> pa.Table:
         """Columns of a block, in the order of `columns`; a quote character is one where the csv module has it."""
@@ -211,7 +192,7 @@ class TextFile:
 
     # By Python's csv module, line by line.
 
-    def _line_batches(self) -> Iterator[Batch]:
+    def _line_batches(self) -> Iterator[EntryBatch]:
         """Read or reject every line; the file is rejected at its end, or its bad lines are noted."""
         bad, n, entries = _BadLines(), 0, []
         for line, fields in self._lines():
@@ -221,7 +202,7 @@ class TextFile:
                 continue
             entries.append(parsed)
             n += 1
-            if len(entries) == CHUNK:
+            if len(entries) == BATCH_ENTRIES:
                 yield _batch(entries)
                 entries = []
         if bad.count and not self.how.skip_bad_lines:
@@ -262,12 +243,12 @@ class TextFile:
             return f"{max(self.columns.values()) + 1} columns are needed, and it has {len(fields)}{unclosed}"
         if not row or not col:
             return "a label is missing"
-        if len(row) > LONGEST or len(col) > LONGEST:
-            return f"a label has more than {LONGEST} characters, as if a quote were never closed"
+        if len(row) > MAX_LABEL or len(col) > MAX_LABEL:
+            return f"a label has more than {MAX_LABEL} characters, as if a quote were never closed"
         for text in texts:
             if not is_number(text):
                 return _not_a_number(text)
-            if not abs(float(text)) <= LARGEST:
+            if not abs(float(text)) <= MAX_FLOAT32:
                 return f"{text!r} is not a finite number"
         return [row, col, *map(float, texts)]
 
@@ -324,15 +305,15 @@ def _texts(column: pa.ChunkedArray, which: str) -> LabelColumn:
     """Labels as text without the blanks around them; raise `Irregular` if one is empty or too long."""
     encoded = column.combine_chunks().dictionary_encode()
     names = [name.strip() for name in encoded.dictionary.to_pylist()]
-    if "" in names or max(map(len, names)) > LONGEST:
+    if "" in names or max(map(len, names)) > MAX_LABEL:
         raise Irregular
     return LabelColumn.of(np.array(names), which, encoded.indices.to_numpy())
 
 
-def _batch(entries: list[list[Any]]) -> Batch:
+def _batch(entries: list[list[Any]]) -> EntryBatch:
     rows, cols, *numbers = zip(*entries, strict=True)
-    sides = [LabelColumn.of(np.array(side), which) for side, which in zip((rows, cols), SIDES, strict=True)]
-    return Batch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
+    sides = [LabelColumn.of(np.array(side), which) for side, which in zip((rows, cols), LABEL_SIDES, strict=True)]
+    return EntryBatch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
 
 
 @dataclass
@@ -346,7 +327,7 @@ class _BadLines:
 
     def add(self, line: int, reason: str, text: str) -> None:
         if not self.count:
-            shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+            shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
             self.line, self.reason, self.text = line, reason, shown
         self.count += 1
 
@@ -354,7 +335,7 @@ class _BadLines:
 def _first_lines(where: str, how: Reading) -> list[str]:
     """Complete lines of the first 64 kB of a file, with their ends."""
     with opened(where) as stream:
-        start: bytes = stream.read(SAMPLE)
+        start: bytes = stream.read(DIALECT_BYTES)
     if not start.strip():
         raise DataError(f"{where} is empty: it has no entries; give it lines of a row, a column and a value.")
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) and not how.encoding.lower().startswith("utf-16"):
@@ -371,7 +352,7 @@ def _first_lines(where: str, how: Reading) -> list[str]:
         raise DataError(
             f"{where}, line {line}: this is not text (it has zero bytes); give CSV, Parquet or Matrix Market."
         )
-    return lines[:-1] if len(start) == SAMPLE and len(lines) > 1 else lines
+    return lines[:-1] if len(start) == DIALECT_BYTES and len(lines) > 1 else lines
 
 
 def _codec(how: Reading) -> str:

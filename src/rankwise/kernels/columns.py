@@ -1,4 +1,4 @@
-"""Sums of tall matrices, one factor per column, in one pass.
+"""Weighted sums of tall matrices with a weight per column, in one pass.
 
 Matrices are passed flattened: taking a row out of a matrix updates the matrix's reference count, which costs more than
 adding sixteen numbers.
@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 from numba import float64, uint64
 
 from .jit import jit
-from .lanes import LANES, accumulate, add, load, product, store, times, widen
-
-STRIDE = uint64(LANES)
+from .lanes import STRIDE, accumulate, add, load, product, store, times, widen
 
 
 class Term(NamedTuple):
-    """One matrix, with a factor for each of its columns."""
+    """Term of the sum: a matrix, and a weight for each of its columns."""
 
     factors: Any  # (width,)
     block: Any  # (n * width,)

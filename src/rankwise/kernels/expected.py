@@ -18,7 +18,7 @@ from .formulas import FORMULAS, slope_at, value_at
 from .jit import INLINED
 
 _NARROW = 1e-8  # smallest variance of the two points, so that there are two slopes to compare
-SHARP = 1e-36  # added to E[r**2], so that no weight is infinite; below the square of any target worth the name
+SQUARE_FLOOR = 1e-36  # added to E[r**2], so that no weight is infinite; below the square of any target worth the name
 
 
 def two_point_expected(p, m, s, o):

@@ -19,10 +19,10 @@ from .jit import INLINED
 _LOG2E = 1.4426950408889634
 _LARGEST = float(np.finfo(np.float64).max)
 _LN2_HI, _LN2_LO = 0.693147180369123816490, 1.90821492927058770002e-10
-Function = TypeVar("Function", bound=Callable[..., Any])
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-def _strict(function: Function) -> Function:
+def _strict(function: FunctionT) -> FunctionT:
     """Compile without reassociation, which would cancel the two-part subtraction of ln 2 and lose the last digits."""
     return njit(**(INLINED | {"fastmath": {"contract"}}))(function)  # type: ignore[no-any-return]
 

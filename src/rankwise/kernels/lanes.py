@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import types, uint64
 from numba.extending import lower_builtin, models, register_model, type_callable
-from numpy.typing import NDArray
+
+from .._arrays import Array
 
 LANES = 8
+STRIDE = uint64(LANES)  # step of loops over lanes
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
 def padded(n: int) -> int:
-    """`n` rounded up to a multiple of eight."""
+    """Return `n` rounded up to a multiple of eight."""
     return -(-n // LANES) * LANES
 
 
-def pad_columns(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """C-contiguous matrix with columns of zeros up to a multiple of eight; `block` itself if it is one already."""
+def pad_columns(block: Array, dtype: np.dtype[Any]) -> Array:
+    """Return `block` C-contiguous and padded with columns of zeros to a multiple of eight; no copy if it is both."""
     n = block.shape[1]
     if n % LANES == 0:
         return np.ascontiguousarray(block, dtype)
@@ -34,7 +36,7 @@ def pad_columns(block: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class Lanes(types.Type):
-    """Eight floats, or eight doubles."""
+    """Numba type of a vector of eight float32 or float64 numbers."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -43,87 +45,87 @@ class Lanes(types.Type):
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):
-    """A vector register, or as many as it takes."""
+    """LLVM vector of eight numbers."""
 
     def __init__(self, manager, lanes):
         super().__init__(manager, lanes, ir.VectorType(manager.lookup(lanes.dtype).get_value_type(), LANES))
 
 
 def zeros(like):
-    """Eight zeros of an array's number type."""
+    """Return eight zeros of an array's dtype."""
     return np.zeros(LANES, like.dtype)
 
 
 def load(array, at):
-    """Eight numbers of a vector, from place `at` on."""
+    """Return ``array[at : at + 8]``."""
     return array[at : at + LANES].copy()
 
 
 def pick(array, places, at):
-    """Eight numbers of a vector, at the places that `places` has from `at` on."""
+    """Gather ``array[places[at : at + 8]]``."""
     return array[places[at : at + LANES]]
 
 
 def fetch(array, at):
-    """Prefetch the memory at place `at` of a vector; changes nothing."""
+    """Prefetch the memory of ``array[at]``; has no other effect."""
 
 
 def store(array, at, lanes):
-    """Store eight numbers in a vector, from place `at` on."""
+    """Set ``array[at : at + 8]``."""
     array[at : at + LANES] = lanes
 
 
 def accumulate(array, at, lanes):
-    """Add eight numbers to those of a vector, in the vector's number type."""
+    """Add to ``array[at : at + 8]``, in the dtype of `array`."""
     array[at : at + LANES] += lanes
 
 
 def scatter(array, places, at, lanes):
-    """Add eight numbers to those of a vector, one after another, at the places that `places` has from `at` on."""
+    """Add to ``array[places[at : at + 8]]``, one after another, so that places may repeat."""
     for k in range(LANES):
         array[places[at + k]] += lanes[k]
 
 
 def times(x, lanes):
-    """A number times eight."""
+    """Return ``x * lanes``."""
     return lanes.dtype.type(x) * lanes
 
 
 def add(sums, one, other):
-    """Eight sums and eight products."""
+    """Return ``sums + one * other``."""
     return sums + one * other
 
 
 def add_times(sums, x, lanes):
-    """Eight sums and the products of a number with eight."""
+    """Return ``sums + x * lanes``."""
     return sums + lanes.dtype.type(x) * lanes
 
 
 def product(one, other):
-    """Eight products."""
+    """Return ``one * other``."""
     return one * other
 
 
 def widen(lanes):
-    """Eight doubles."""
+    """Convert to float64."""
     return lanes.astype(np.float64)
 
 
 def total(lanes):
-    """Sum of the eight, in a fixed order."""
+    """Return the sum of the eight numbers, in a fixed order."""
     pairs = lanes[:4] + lanes[4:]
     pairs = pairs[:2] + pairs[2:]
     return pairs[0] + pairs[1]
 
 
 def compiled(function: Callable[..., Any], answer: Callable[..., Any], *kinds: Any) -> Any:
-    """Register the decorated function as the compiled twin of `function`; `answer` gives its return type."""
+    """Register the decorated function as the compiled twin of `function`; `answer` returns its return type."""
     type_callable(function)(lambda context: answer)
     return lower_builtin(function, *kinds)
 
 
 def _place(context, builder, sig, args):
-    """Address of the eight numbers of a vector from a place on, the first two arguments, and their alignment."""
+    """Return the address of ``array[at : at + 8]`` (the first two arguments) and its alignment in bytes."""
     kind, at = sig.args[0], context.cast(builder, args[1], sig.args[1], types.uint64)
     data = context.make_array(kind)(context, builder, args[0]).data
     width = ir.VectorType(context.get_value_type(kind.dtype), LANES)
@@ -131,7 +133,7 @@ def _place(context, builder, sig, args):
 
 
 def _places(context, builder, sig, args):
-    """Addresses of eight numbers of a vector, one after another; the first three arguments name them."""
+    """Yield the addresses of ``array[places[at : at + 8]]``, the first three arguments."""
     data, places = (context.make_array(sig.args[k])(context, builder, args[k]).data for k in (0, 1))
     at, wide = context.cast(builder, args[2], sig.args[2], types.uint64), ir.IntType(64)
     for k in range(LANES):
@@ -140,7 +142,7 @@ def _places(context, builder, sig, args):
 
 
 def _splat(context, builder, x, kind, lanes):
-    """One number in all lanes."""
+    """Return a vector with one number in all lanes."""
     x, width = context.cast(builder, x, kind, lanes.dtype), context.get_value_type(lanes)
     first = builder.insert_element(ir.Constant(width, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
     mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
@@ -160,10 +162,10 @@ def _load(context, builder, sig, args):
 
 @compiled(pick, lambda array, places, at: Lanes(array.dtype), types.Array, types.Array, types.Integer)
 def _pick(context, builder, sig, args):
-    found = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
+    lanes = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
     for k, place in enumerate(_places(context, builder, sig, args)):
-        found = builder.insert_element(found, builder.load(place), ir.Constant(ir.IntType(32), k))
-    return found
+        lanes = builder.insert_element(lanes, builder.load(place), ir.Constant(ir.IntType(32), k))
+    return lanes
 
 
 @compiled(fetch, lambda array, at: types.none, types.Array, types.Integer)

@@ -4,9 +4,8 @@ import numpy as np
 from numba import uint64
 
 from .jit import jit, part
-from .lanes import LANES, accumulate, add, add_times, load, store, total, zeros
+from .lanes import STRIDE, accumulate, add, add_times, load, store, total, zeros
 
-STRIDE = uint64(LANES)
 _1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
 
 

@@ -4,9 +4,24 @@ import numpy as np
 from numba import float64, uint64
 
 from .jit import jit, part
-from .lanes import LANES, accumulate, add, add_times, fetch, load, pick, scatter, store, times, total, widen, zeros
+from .lanes import (
+    LANES,
+    STRIDE,
+    accumulate,
+    add,
+    add_times,
+    fetch,
+    load,
+    pick,
+    scatter,
+    store,
+    times,
+    total,
+    widen,
+    zeros,
+)
 
-STRIDE, TWO, THREE, WIDE = (uint64(k * LANES) for k in range(1, 5))
+TWO, THREE, WIDE = (uint64(k * LANES) for k in range(2, 5))  # offsets of a loop over four vectors of lanes
 AHEAD = uint64(12)  # pairs by which prefetches run ahead: memory latency over the time of a pair
 LINE, FURTHER = uint64(16), uint64(1024)  # entries in a cache line, and by which prefetches of products run ahead
 

@@ -7,14 +7,13 @@ from numba import float64, uint64
 
 from .expected import expected_at
 from .jit import inner, part
-from .lanes import LANES, accumulate, add, add_times, load, product, store, times, total, zeros
+from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
 
 TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
-STRIDE = uint64(LANES)
 _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 
 
-class Entries(NamedTuple):
+class RowEntries(NamedTuple):
     """Observed entries of the rows, as in a CSR matrix, and the design of their predictions."""
 
     indptr: Any  # (n_rows + 1,)

@@ -12,9 +12,8 @@ import math
 from numba import float64, uint64
 
 from .jit import part
-from .lanes import accumulate, add, add_times, load, store, times, total, widen, zeros
+from .lanes import STRIDE, accumulate, add, add_times, load, store, times, total, widen, zeros
 from .ldl import substitute
-from .row_entries import STRIDE
 from .row_parts import is_minimized_by_coordinates
 
 

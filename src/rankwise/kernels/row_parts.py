@@ -4,9 +4,9 @@ Given the other side, row i minimizes over its factors x, and over their varianc
 
     scale * (expected loss at its entries) + shared quadratic + prior + penalty.
 
-The last three parts are NamedTuples, or None if absent. `QUADRATICS`, `PRIORS` and `PENALTIES` hold the functions that
-`solve_rows` compiles for each type; None compiles to nothing. Other packages may add types of their own: their code is
-never cached on disk, because Numba's cache tells types apart by name only.
+The last three parts are NamedTuples, or None if absent. `QUADRATICS`, `PRIOR_RULES` and `PENALTIES` hold the functions
+that `solve_rows` compiles for each type; None compiles to nothing. Other packages may add types of their own: their
+code is never cached on disk, because Numba's cache tells types apart by name only.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from .jit import INLINED, part
 from .lanes import pad_columns
 from .ldl import factor_positive
 
-Change = Callable[[Any], Any]
+MapArray = Callable[[Any], Any]
 
 
 class Design(NamedTuple):
@@ -96,7 +96,7 @@ class RowProblem(NamedTuple):
         """Whether all parts are of types declared in this module, so that compiled code may be cached on disk."""
         return all(part is None or type(part) in BUILT_IN for part in (self.shared, self.prior, self.penalty))
 
-    def map_arrays(self, by_row: Change, others: Change) -> "RowProblem":
+    def map_arrays(self, by_row: MapArray, others: MapArray) -> "RowProblem":
         """Apply `by_row` to all arrays with a line per row of the matrix, and `others` to the rest.
 
         Fields of parts are arrays, or what stands for one in a message, numbers, or None.
@@ -161,16 +161,16 @@ def shared_value(shared, i, mean, variance):
 
 BUILT_IN = (SharedQuadratic, GaussianPrior)
 QUADRATICS: dict[type, QuadraticRules] = {SharedQuadratic: QuadraticRules(shared_add, shared_value)}
-PRIORS: dict[type, PriorRules] = {GaussianPrior: PriorRules(gaussian_prior_row)}
+PRIOR_RULES: dict[type, PriorRules] = {GaussianPrior: PriorRules(gaussian_prior_row)}
 PENALTIES: dict[type, PenaltyRules] = {}
 
 
 def _rules(kind: type) -> Any:
     """Rules of a type of part."""
-    return {**QUADRATICS, **PRIORS, **PENALTIES}[kind]
+    return {**QUADRATICS, **PRIOR_RULES, **PENALTIES}[kind]
 
 
-def _mapped(piece: Any, by_row: Change, others: Change) -> Any:
+def _mapped(piece: Any, by_row: MapArray, others: MapArray) -> Any:
     """A part with its arrays changed."""
     if piece is None:
         return None
@@ -192,14 +192,14 @@ _compiled = cache(part)
 
 def gaussian_row(prior, i, zeros):
     """Mean and precisions of row i's prior, and a factor of the precisions; `zeros` without a prior."""
-    return (zeros, zeros, 0.0) if prior is None else PRIORS[type(prior)].row(prior, i)
+    return (zeros, zeros, 0.0) if prior is None else PRIOR_RULES[type(prior)].row(prior, i)
 
 
 @overload(gaussian_row, jit_options=INLINED)
 def _gaussian_row(prior, i, zeros):
     if isinstance(prior, types.NoneType):
         return lambda prior, i, zeros: (zeros, zeros, 0.0)
-    rule = _compiled(PRIORS[prior.instance_class].row)
+    rule = _compiled(PRIOR_RULES[prior.instance_class].row)
     return lambda prior, i, zeros: rule(prior, i)
 
 

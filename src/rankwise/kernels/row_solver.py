@@ -12,9 +12,9 @@ import numpy as np
 from numba import float64, uint64
 
 from .jit import INNER, jit, part, uncached
+from .lanes import STRIDE
 from .ldl import solve_positive
 from .row_entries import (
-    STRIDE,
     TILE,
     add_outer_products,
     add_vectors,
@@ -37,7 +37,7 @@ from .row_parts import (
     quadratic_value,
 )
 
-HALVINGS = 12
+HALVINGS = 12  # of the step of a row at most
 PASSES = 500  # of coordinate descent at most
 LN2 = math.log(2.0)
 _1, _2 = uint64(1), uint64(2)

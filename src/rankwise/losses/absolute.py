@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ..kernels.expected import SHARP
+from ..kernels.expected import SQUARE_FLOOR
 from ..kernels.formulas import Formulas, NoParameters, declare
 from .base import Loss, register
 
@@ -30,7 +30,7 @@ def kinks(p: AbsoluteFormula, o: float) -> tuple[float, ...]:
 def expected(p: AbsoluteFormula, m: float, s: float, o: float) -> tuple[float, float, float]:
     """Bound: the root mean square of the residual, at least its mean absolute value."""
     r = m - o
-    c = math.sqrt(r * r + s + SHARP)
+    c = math.sqrt(r * r + s + SQUARE_FLOOR)
     return c, r / c, 1.0 / c
 
 

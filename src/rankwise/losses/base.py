@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._digests import checksum
 from .._errors import DataError, LossError
 from ..kernels import entrywise, piecewise, row_solver
@@ -124,7 +125,7 @@ class Loss:
         """Digest of the name and the parameters."""
         return checksum(type(self).__name__, *self.formula)
 
-    def in_domain(self, targets: NDArray[Any]) -> NDArray[np.bool_]:
+    def in_domain(self, targets: Array) -> NDArray[np.bool_]:
         """Mask of the targets that this loss accepts."""
         return self.domain.contains(targets)
 
@@ -136,11 +137,11 @@ class Loss:
         """Maximum-likelihood scale for a mean loss: minimizes ``scale * mean + log_normaliser``; 1 if no density."""
         return 1.0
 
-    def least_value(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def least_value(self, targets: Array) -> NDArray[np.float64]:
         """Minimum of the loss over all predictions, for each target."""
         return np.zeros(targets.shape)
 
-    def check_targets(self, targets: NDArray[Any]) -> None:
+    def check_targets(self, targets: Array) -> None:
         """Raise `DataError` naming the first target outside the domain."""
         wrong = np.flatnonzero(~self.in_domain(targets))
         if wrong.size:

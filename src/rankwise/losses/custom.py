@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number
 from .._digests import checksum
 from .._errors import LossError
@@ -127,7 +128,7 @@ class CustomLoss(Loss):
         facts = (self.smooth, self.lipschitz, self.quadratic, self.link, str(self.domain))
         return checksum(self.title, *facts, *map(_code_and_constants, functions))
 
-    def check_targets(self, targets: NDArray[Any]) -> None:
+    def check_targets(self, targets: Array) -> None:
         """Check the targets, then the loss itself on a grid around them."""
         super().check_targets(targets)
         if targets.size:
@@ -188,7 +189,7 @@ def loss(
     return CustomLoss(value, declaration)
 
 
-def check_on_grid(loss: CustomLoss, targets: NDArray[Any]) -> None:
+def check_on_grid(loss: CustomLoss, targets: Array) -> None:
     """Raise `LossError` if a loss is visibly not convex, or visibly not as declared.
 
     Evaluates it on a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .._arrays import Array
 
 Mask = NDArray[np.bool_]
 
@@ -34,26 +35,26 @@ class Domain:
     """
 
     words: str
-    contains: Callable[[NDArray[Any]], Mask]
+    contains: Callable[[Array], Mask]
     remedy: str = "Remove or correct them."
 
     def __str__(self) -> str:
         return self.words
 
 
-def _are_finite(targets: NDArray[Any]) -> Mask:
+def _are_finite(targets: Array) -> Mask:
     return np.asarray(np.isfinite(targets))
 
 
-def _are_signs(targets: NDArray[Any]) -> Mask:
+def _are_signs(targets: Array) -> Mask:
     return np.asarray((targets == -1) | (targets == 1))
 
 
-def _are_counts(targets: NDArray[Any]) -> Mask:
+def _are_counts(targets: Array) -> Mask:
     return np.asarray((targets >= 0) & np.isfinite(targets))
 
 
-def _are_below(n: int, targets: NDArray[Any]) -> Mask:
+def _are_below(n: int, targets: Array) -> Mask:
     return np.asarray((targets >= 0) & (targets < n) & (targets == np.floor(targets)))
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .._checks import is_number
 from .._errors import LossError
-from ..kernels.expected import SHARP
+from ..kernels.expected import SQUARE_FLOOR
 from ..kernels.formulas import Formulas, declare
 from .base import Loss, register
 
@@ -35,7 +35,7 @@ def kinks(p: EpsilonInsensitiveFormula, o: float) -> tuple[float, ...]:
 def expected(p: EpsilonInsensitiveFormula, m: float, s: float, o: float) -> tuple[float, float, float]:
     """Bound: half the sum of the absolute distances from the two walls of the tube, bounded."""
     low, high = m - o + p.epsilon, m - o - p.epsilon
-    c, d = math.sqrt(low * low + s + SHARP), math.sqrt(high * high + s + SHARP)
+    c, d = math.sqrt(low * low + s + SQUARE_FLOOR), math.sqrt(high * high + s + SQUARE_FLOOR)
     return 0.5 * (c + d) - p.epsilon, 0.5 * (low / c + high / d), 0.5 / c + 0.5 / d
 
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ..kernels.expected import SHARP
+from ..kernels.expected import SQUARE_FLOOR
 from ..kernels.formulas import Formulas, NoParameters, declare
 from .base import Loss, register
 from .domains import SIGNS
@@ -31,7 +31,7 @@ def kinks(p: HingeFormula, o: float) -> tuple[float, ...]:
 def expected(p: HingeFormula, m: float, s: float, o: float) -> tuple[float, float, float]:
     """Bound: half the absolute value of ``1 - x o``, bounded, plus a linear function."""
     short = 1.0 - m * o
-    c = math.sqrt(short * short + s + SHARP)
+    c = math.sqrt(short * short + s + SQUARE_FLOOR)
     return 0.5 * (c + short), -0.5 * o * (short / c + 1.0), 0.5 / c
 
 

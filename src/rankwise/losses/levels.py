@@ -16,7 +16,7 @@ from .base import Loss
 from .domains import whole_numbers
 
 Array = NDArray[np.float64]
-CHUNK = 4096  # points of the grid that are evaluated at once: memory grows with the levels, not with their square
+GRID_CHUNK = 4096  # points of the grid that are evaluated at once: memory grows with the levels, not with their square
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class LevelsLoss(Loss):
         places, gap = self._array(), 2e-3
         near = places[:, None] + np.arange(-2.0, 2.0 + gap, gap)
         grid = np.unique(np.clip(near, places[0], places[-1]))
-        chunks = np.array_split(grid, -(-grid.size // CHUNK))
+        chunks = np.array_split(grid, -(-grid.size // GRID_CHUNK))
         largest = max(float(self._total(self._curvatures(chunk)).max()) for chunk in chunks)
         return float(largest + places.size / 8 * gap**2 / 8)
 

@@ -14,7 +14,7 @@ from .base import Loss, in_package
 from .domains import whole_numbers
 
 MOST_CODES = 2**24  # float32 represents all integers up to here
-Columns = tuple[type[Any], ...]  # types of the parameters of losses
+ParameterTypes = tuple[type[Any], ...]  # types of the parameters of losses
 
 
 class Mixed(Loss):
@@ -90,7 +90,7 @@ class Mixed(Loss):
         return all(loss.built_in for loss in self.losses)
 
     @property
-    def kinds(self) -> Columns:
+    def kinds(self) -> ParameterTypes:
         """Types of parameters that the compiled code distinguishes, all of the package or those of the columns."""
         if self.built_in:  # one compiled variant for all tables
             return tuple(kind for kind in FORMULAS if in_package(kind))
@@ -155,7 +155,7 @@ class Mixed(Loss):
 
 
 @cache
-def formulas_for(kinds: Columns, built_in: bool) -> Formulas:
+def formulas_for(kinds: ParameterTypes, built_in: bool) -> Formulas:
     """Formulas of mixed losses over these types of parameters, in a tuple type of their own if not all are built in."""
     if built_in:
         return declare_mixed(MixedFormula, kinds)

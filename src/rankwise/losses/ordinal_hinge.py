@@ -8,7 +8,7 @@ from ..kernels.formulas import Formulas, declare
 from .base import register
 from .levels import Array, LevelsLoss
 
-SHARP = 1e-12  # added to E[r**2], so that no weight is infinite
+MARGIN_FLOOR = 1e-12  # added to E[r**2], so that no weight is infinite
 
 
 class OrdinalHingeFormula(NamedTuple):
@@ -43,7 +43,7 @@ def expected(p: OrdinalHingeFormula, m: float, s: float, o: float) -> tuple[floa
     for k in range(p.thresholds.size):
         side = 1.0 if o > k else -1.0
         short = 1.0 - side * (m - p.thresholds[k])
-        c = math.sqrt(short * short + s + SHARP)
+        c = math.sqrt(short * short + s + MARGIN_FLOOR)
         value += 0.5 * (c + short)
         slope -= 0.5 * side * (short / c + 1.0)
         weight += 0.5 / c

@@ -1,11 +1,11 @@
 """Poisson loss."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels.formulas import Formulas, NoParameters, declare, exp
 from .base import Loss, register
 from .domains import COUNTS
@@ -47,6 +47,6 @@ class Poisson(Loss):
     domain = COUNTS
     link = "log"
 
-    def least_value(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def least_value(self, targets: Array) -> NDArray[np.float64]:
         """``o - o log(o)``, the loss at the rate o."""
         return np.asarray(targets - targets * np.log(np.maximum(targets, 1e-300)))

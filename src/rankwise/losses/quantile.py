@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .._checks import is_number
 from .._errors import LossError
-from ..kernels.expected import SHARP
+from ..kernels.expected import SQUARE_FLOOR
 from ..kernels.formulas import Formulas, declare
 from .base import Loss, register
 
@@ -35,7 +35,7 @@ def kinks(p: QuantileFormula, o: float) -> tuple[float, ...]:
 def expected(p: QuantileFormula, m: float, s: float, o: float) -> tuple[float, float, float]:
     """Bound: half the absolute value, bounded, plus a linear function."""
     r = m - o
-    c = math.sqrt(r * r + s + SHARP)
+    c = math.sqrt(r * r + s + SQUARE_FLOOR)
     return 0.5 * c - (p.q - 0.5) * r, 0.5 * r / c - (p.q - 0.5), 0.5 / c
 
 

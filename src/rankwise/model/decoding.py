@@ -1,21 +1,20 @@
 """Point predictions in the units of the targets, matched to a metric: ``predict_entries(decode=...)``."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, pdtrik
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
-from .targets import MOST, Targets
+from .targets import MAX_GRID, Targets
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 DECODINGS = {  # descriptions, printed beside scores
     "clip": "clipped to the scale of the training targets",
     "round": "rounded to the grid of the training targets",
@@ -105,8 +104,8 @@ def _likeliest(model: "LowRankModel", x: Array, variances: Array, rows: Array, c
 def _grid(targets: Targets, how: str) -> Array:
     if not targets.grid.size:
         raise SettingError(
-            f"decode={how!r} needs training targets of at most {MOST} different values, each twice or more on average; "
-            "use 'clip'."
+            f"decode={how!r} needs training targets of at most {MAX_GRID} different values, each twice or more on "
+            "average; use 'clip'."
         )
     return targets.grid
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .._arrays import Array
 from ..kernels import pattern
 
-Array = NDArray[Any]
-BLOCK = 8  # columns are allocated in blocks, so that a row of a factor is a whole number of SIMD registers
+PADDED_WIDTH = 8  # columns are allocated in blocks, so that a row of a factor is a whole number of SIMD registers
 
 
 class Factors:
@@ -65,7 +65,7 @@ class Factors:
         theta, u, v = as_terms(u, v, theta)
         missing = self.rank + theta.size - self._theta.size
         if missing > 0:
-            more = -(-missing // BLOCK) * BLOCK
+            more = -(-missing // PADDED_WIDTH) * PADDED_WIDTH
             self._theta = np.concatenate((self._theta, np.zeros(more)))
             self._U, self._V = (np.pad(factor, ((0, 0), (0, more))) for factor in (self._U, self._V))
         self._theta[: self.rank] *= shrink

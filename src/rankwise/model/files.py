@@ -6,28 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import losses
+from .._arrays import Array
 from .._errors import ModelFileError
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
 from .intervals import from_arrays, to_arrays
-from .learned import Learned
+from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
 from .posterior import Posterior
 from .ranking import Seen
 from .targets import Targets
 
-Arrays = dict[str, NDArray[Any]]
-FORMAT, VERSION = "rankwise-model", 4
-PLAIN = ("link", "chosen", "only_by", "facts")  # attributes that the manifest holds as they are
-LABELS = ("row_labels", "col_labels")
-OFFSETS = ("rows", "cols")
+Arrays = dict[str, Array]
+MODEL_FORMAT, MODEL_VERSION = "rankwise-model", 4
+MANIFEST_ATTRIBUTES = ("link", "chosen", "only_by", "facts")  # attributes that the manifest holds as they are
+LABEL_ARRAYS = ("row_labels", "col_labels")
+OFFSET_ARRAYS = ("rows", "cols")
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
-FLOATS = (np.float32, np.float64)
 
 
 def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
@@ -35,17 +34,17 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
     target = Path(path)
     if not target.parent.is_dir():
         raise ModelFileError(f"There is no folder {target.parent} to save the model in.")
-    manifest: dict[str, Any] = {"format": FORMAT, "version": VERSION, "scale": float(model.scale)}
-    manifest |= {name: getattr(model, name) for name in PLAIN} | {"loss": losses.to_plain(model.loss)}
+    manifest: dict[str, Any] = {"format": MODEL_FORMAT, "version": MODEL_VERSION, "scale": float(model.scale)}
+    manifest |= {name: getattr(model, name) for name in MANIFEST_ATTRIBUTES} | {"loss": losses.to_plain(model.loss)}
     arrays: Arrays = {"path": model.path, "U": model.U, "V": model.V}
     if labels:
-        present = {name: getattr(model, name) for name in LABELS}
+        present = {name: getattr(model, name) for name in LABEL_ARRAYS}
         arrays |= {name: _as_plain(part, name) for name, part in present.items() if part is not None}
     if seen and model.seen is not None:
         arrays |= _prefixed("seen", model.seen._asdict())
     if model.offsets is not None:
         manifest["constant"] = float(model.offsets.constant)
-        arrays |= _prefixed("offsets", {name: getattr(model.offsets, name) for name in OFFSETS})
+        arrays |= _prefixed("offsets", {name: getattr(model.offsets, name) for name in OFFSET_ARRAYS})
     if model.posterior is not None:
         manifest["noise_variance"] = float(model.posterior.noise_variance)
     if model.learned is not None:
@@ -83,17 +82,17 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
         with open(path, "rb") as handle:
             arrays = read_arrays(handle)
         manifest = json.loads(arrays.pop("manifest").tobytes())
-        version = int(manifest["version"]) if manifest["format"] == FORMAT else None
+        version = int(manifest["version"]) if manifest["format"] == MODEL_FORMAT else None
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file at {where}.") from None
     except DAMAGE as error:
         raise ModelFileError(f"{where} is not a rankwise model, or it is damaged.") from error
     if version is None:
         raise ModelFileError(f"{where} is not a rankwise model.")
-    if version != VERSION:
-        remedy = "Update rankwise" if version > VERSION else "Fit the model again"
+    if version != MODEL_VERSION:
+        remedy = "Update rankwise" if version > MODEL_VERSION else "Fit the model again"
         raise ModelFileError(
-            f"{where} has format {version}; this version of rankwise reads format {VERSION}. {remedy}."
+            f"{where} has format {version}; this version of rankwise reads format {MODEL_VERSION}. {remedy}."
         )
     try:
         model = _assembled(manifest, arrays)
@@ -107,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
 
 def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
     """Model of the parts of a file; raises one of `DAMAGE` if a part is missing or left over."""
-    parts: dict[str, Any] = {name: manifest[name] for name in PLAIN}
+    parts: dict[str, Any] = {name: manifest[name] for name in MANIFEST_ATTRIBUTES}
     parts |= {"scale": float(manifest["scale"]), "loss": losses.from_plain(manifest["loss"])}
     if "constant" in manifest:
         parts["offsets"] = Offsets(float(manifest["constant"]), **_taken("offsets", arrays))
@@ -127,7 +126,7 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
         parts["targets"] = Targets.from_arrays(targets, shape)
     if calibration := _taken("calibration", arrays):
         parts["calibration"] = from_arrays(calibration, shape)
-    if not {"path", "U", "V"} <= set(arrays) <= {"path", "U", "V", *LABELS}:
+    if not {"path", "U", "V"} <= set(arrays) <= {"path", "U", "V", *LABEL_ARRAYS}:
         raise ValueError("missing or unexpected arrays")
     return LowRankModel(**(parts | arrays))
 
@@ -135,7 +134,7 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
 def _is_consistent(model: LowRankModel) -> bool:
     """Return whether all parts have the model's sizes, are finite, and no variance is negative."""
     longest, (n_rows, n_cols) = model.longest, model.shape
-    floats: list[tuple[NDArray[Any], tuple[int, ...]]] = [(model.path, (longest, longest))]
+    floats: list[tuple[Array, tuple[int, ...]]] = [(model.path, (longest, longest))]
     floats += [(model.U, (n_rows, longest)), (model.V, (n_cols, longest))]
     numbers, variances = [model.scale], []
     if model.offsets is not None:
@@ -181,7 +180,7 @@ def _taken(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(f"{prefix}_"): arrays.pop(name) for name in names}
 
 
-def _as_plain(labels: NDArray[Any], name: str) -> NDArray[Any]:
+def _as_plain(labels: Array, name: str) -> Array:
     """Labels as an array that can be stored without pickle."""
     if labels.dtype.kind != "O":
         return labels

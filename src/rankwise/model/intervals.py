@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import SettingError
 from ..losses.base import takes_signs
@@ -15,11 +16,10 @@ from .factors import predict
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 KEPT = 10_000  # scores that are stored; more would change a coverage by less than 1 in 10,000
 NARROWEST = 0.1  # least half-width from two quantile fits, relative to the median one; they may meet or cross
-ROUNDS = 5  # alternations between row and column scales; their products settle in two or three
-LEAST = 0.05  # least scale of a row or column, relative to the mean
+SCALE_ROUNDS = 5  # alternations between row and column scales; their products settle in two or three
+MIN_SCALE = 0.05  # least scale of a row or column, relative to the mean
 
 
 class Bound(NamedTuple):
@@ -150,7 +150,7 @@ class Calibration:
         With n scores, the ``floor((n + 1) (1 - coverage) / 2)``-th and the ``ceil((n + 1) (1 + coverage) / 2)``-th.
         """
         check_coverage(coverage)
-        kept, n = ranks_kept(self.n_entries), self.n_entries
+        stored_ranks, n = ranks_kept(self.n_entries), self.n_entries
         tail = 0.5 * (n + 1) * (1 - coverage)
         low, high = int(np.floor(tail + 1e-9)), int(np.ceil(n + 1 - tail - 1e-9))
         if low < 1:
@@ -158,7 +158,7 @@ class Calibration:
             raise SettingError(
                 f"coverage={coverage:g} needs at least {need} calibration entries, there are {n}; calibrate with more."
             )
-        places = np.searchsorted(kept, low, side="right") - 1, np.searchsorted(kept, high)
+        places = np.searchsorted(stored_ranks, low, side="right") - 1, np.searchsorted(stored_ranks, high)
         return float(self.scores[places[0]]), float(self.scores[places[1]])
 
     def interval(self, model: "LowRankModel", rows: Array, cols: Array, coverage: Any) -> tuple[Array, Array]:
@@ -227,7 +227,7 @@ def spread_of(model: "LowRankModel", rows: Array, cols: Array, targets: Array, w
     sizes = np.sqrt(squares / left)
     counts = np.ones(targets.size) if weights is None else weights.astype(np.float64)
     row_scales, col_scales = (np.ones(size) for size in model.shape)
-    for _ in range(ROUNDS):
+    for _ in range(SCALE_ROUNDS):
         row_scales = _shrunk_means(sizes / col_scales[cols], rows, counts, model.shape[0])
         col_scales = _shrunk_means(sizes / row_scales[rows], cols, counts, model.shape[1])
     return Spread(noise, row_scales, col_scales)
@@ -255,7 +255,7 @@ def _shrunk_means(sizes: Array, group: Array, counts: Array, n_groups: int) -> N
     if not variance > 0:
         return np.ones(n_groups)
     trust = np.divide(total, total + within / variance, out=np.zeros(n_groups), where=total > 0)
-    scales: NDArray[np.float64] = np.maximum(1 + trust * (means / overall - 1), LEAST)
+    scales: NDArray[np.float64] = np.maximum(1 + trust * (means / overall - 1), MIN_SCALE)
     return scales
 
 

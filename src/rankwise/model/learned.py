@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .posterior import Posterior
 
-Array = NDArray[Any]
 FLOATS = (np.float32, np.float64)
 
 

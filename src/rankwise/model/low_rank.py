@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
 from ..observations import LabelIndex
-from . import ranking
-from .decoding import decode as decoded
-from .decoding import targets_of
+from . import decoding, ranking
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
@@ -81,10 +80,10 @@ class LowRankModel:
     """
 
     path: NDArray[np.float64]
-    U: NDArray[Any]
-    V: NDArray[Any]
-    row_labels: NDArray[Any] | None = None
-    col_labels: NDArray[Any] | None = None
+    U: Array
+    V: Array
+    row_labels: Array | None = None
+    col_labels: Array | None = None
     link: str = "identity"
     chosen: int | None = None
     only_by: str | None = None
@@ -178,7 +177,7 @@ class LowRankModel:
         linked = at_known(self, row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
         if decode is not None:
             refuse_new(row_of, col_of, "decode")
-            predictions = decoded(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
+            predictions = decoding.decode(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
         else:
             predictions = linked if scale == "link" else response(self.link, linked)
         return (predictions, deviations(self, row_of, col_of, rank)) if return_std else predictions
@@ -215,7 +214,7 @@ class LowRankModel:
             )
         low, high = self.calibration.interval(self, row_of, col_of, coverage)
         if clip:
-            targets = targets_of(self)
+            targets = decoding.targets_of(self)
             low, high = (end.clip(targets.low, targets.high) for end in (low, high))
         return low, high
 
@@ -325,7 +324,7 @@ class LowRankModel:
 
         save(self, path, labels=labels, seen=seen)
 
-    def at(self, rows: NDArray[Any], cols: NDArray[Any], rank: int | None = None) -> NDArray[np.float64]:
+    def at(self, rows: Array, cols: Array, rank: int | None = None) -> NDArray[np.float64]:
         """Predict on the link scale at valid row and column numbers, shape (n,)."""
         predictions = predict(self.coefficients(rank), self.U, self.V, rows, cols)
         return predictions if self.offsets is None else predictions + self.offsets.at(rows, cols)

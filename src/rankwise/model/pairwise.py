@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 SCALES = ("response", "link")
 UNKNOWN = ("error", "offset")
 

@@ -1,14 +1,12 @@
 """Mean-field Gaussian posterior over factors and offsets."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels import pattern
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import SettingError
 from ..engines import usable_cores
@@ -17,10 +18,9 @@ from ..observations.build import entries_in
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
 Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
-BLOCK = 64  # rows that one thread ranks at a time
+TASK_ROWS = 64  # rows that one thread ranks at a time
 
 
 class Seen(NamedTuple):
@@ -89,15 +89,15 @@ def recommend(
     n_jobs: int | None,
 ) -> Ranked:
     """See `LowRankModel.recommend`; `excluded` are the entries to leave out, of all rows of the model."""
-    wanted = model.row_index.find(rows)
+    requested = model.row_index.find(rows)
     candidates = None if only is None else np.unique(model.col_index.find(only))
     theta, offsets = model.coefficients(rank), model.offsets
-    base, shift = np.zeros(wanted.size), np.zeros(model.shape[1])
+    base, shift = np.zeros(requested.size), np.zeros(model.shape[1])
     if offsets is not None:
-        base = offsets.constant + offsets.rows[wanted].astype(np.float64)
+        base = offsets.constant + offsets.rows[requested].astype(np.float64)
         shift = offsets.cols.astype(np.float64)
-    scores = Scores(model.U[wanted, : theta.size] * theta, model.V, base, shift)
-    left_out = None if excluded is None else excluded.take_rows(wanted)
+    scores = Scores(model.U[requested, : theta.size] * theta, model.V, base, shift)
+    left_out = None if excluded is None else excluded.take_rows(requested)
     n = check_count(n, rows, model.shape[1])
     return _labelled(best_columns(scores, n, left_out, candidates, n_jobs), model.col_labels, rows)
 
@@ -109,12 +109,12 @@ def similar(
     if axis not in AXES:
         raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
     near, far, index = (model.U, model.V, model.row_index) if axis == "rows" else (model.V, model.U, model.col_index)
-    wanted = index.find(labels)
-    themselves = Seen(np.arange(wanted.size + 1, dtype=np.uint64), wanted.astype(np.uint32))
+    requested = index.find(labels)
+    themselves = Seen(np.arange(requested.size + 1, dtype=np.uint64), requested.astype(np.uint32))
     full_rank = rank is None or rank == model.rank
     variances = model.posterior.spread(axis) if model.posterior is not None and full_rank else 0.0
     vectors = directions(model.coefficients(rank), near, far, variances)
-    scores = Scores(vectors[wanted], vectors, np.zeros(wanted.size), np.zeros(index.size))
+    scores = Scores(vectors[requested], vectors, np.zeros(requested.size), np.zeros(index.size))
     best = best_columns(scores, check_count(n, labels, index.size), themselves, n_jobs=n_jobs)
     return _labelled(best, index.labels, labels)
 
@@ -150,14 +150,14 @@ def best_columns(
     left, right = (np.ascontiguousarray(factor) for factor in (left, right))
 
     def rank_rows(first: int) -> None:
-        part, ends = slice(first, first + BLOCK), slice(first, first + BLOCK + 1)
+        part, ends = slice(first, first + TASK_ROWS), slice(first, first + TASK_ROWS + 1)
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
         topk.best_columns(left[part], right, base[part], shift, *left_out, *out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
-            list(pool.map(rank_rows, range(0, n_rows, BLOCK)))
+            list(pool.map(rank_rows, range(0, n_rows, TASK_ROWS)))
     filled = np.arange(width) < best.counts[:, None]
     columns = columns if candidates is None or not candidates.size else candidates[columns]
     best.columns[:, :width][filled], best.scores[:, :width][filled] = columns[filled], values[filled]
@@ -179,17 +179,17 @@ def directions(theta: Array, near: Array, far: Array, variances: Array | float =
     return np.where(lengths[:, None] > least, vectors / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
 
 
-def check_count(n: Any, wanted: ArrayLike = (), size: int = 0) -> int:
+def check_count(n: Any, requested: ArrayLike = (), size: int = 0) -> int:
     """`n`, at most `size` if a single label is wanted; SettingError unless it is a positive integer."""
     if not is_whole(n) or n < 1:
         raise SettingError(f"`n` must be an integer of at least 1, got {n!r}.")
-    return min(int(n), max(size, 1)) if np.ndim(wanted) == 0 else int(n)
+    return min(int(n), max(size, 1)) if np.ndim(requested) == 0 else int(n)
 
 
-def _labelled(best: Best, labels: Array | None, wanted: ArrayLike) -> Ranked:
+def _labelled(best: Best, labels: Array | None, requested: ArrayLike) -> Ranked:
     """Labels and scores: without padding for a single wanted label, padded to n for several."""
     columns, scores, counts = best
-    if np.ndim(wanted) == 0:
+    if np.ndim(requested) == 0:
         columns, scores = columns[0, : counts[0]], scores[0, : counts[0]]
     if labels is None:
         return columns, scores

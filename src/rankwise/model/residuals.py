@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..losses.links import response
 from ..observations import Observations
@@ -12,8 +12,6 @@ from .ranking import check_count
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
-
-Array = NDArray[Any]
 
 
 class PlacedEntries(NamedTuple):

@@ -8,7 +8,7 @@ from .._checks import is_number
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-SHOWN = 5  # labels of each side
+SUMMARY_LABELS = 5  # labels of each side
 CELL = "text-align:left;padding:.1em .8em .1em 0;border:0;background:none;color:inherit;vertical-align:top"
 
 
@@ -84,5 +84,5 @@ def _numbers(values: Any) -> list[float]:
 def _labels(labels: Any) -> str:
     if labels is None:
         return ""
-    shown = ", ".join(str(label)[:40] for label in labels[:SHOWN])
-    return shown + (", …" if len(labels) > SHOWN else "")
+    shown = ", ".join(str(label)[:40] for label in labels[:SUMMARY_LABELS])
+    return shown + (", …" if len(labels) > SUMMARY_LABELS else "")

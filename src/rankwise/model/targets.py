@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from .._arrays import Array
 from ..engines import ThreadPool, usable_cores
 from ..losses.links import response
 from ..observations import Entries, Observations
@@ -18,11 +19,10 @@ from ..observations import Entries, Observations
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
 
-Array = NDArray[Any]
-MOST = 32  # distinct targets that make a grid
-ENTRIES = 1_000_000  # entries that are used; of more, evenly spaced ones
-SAMPLE = 20_000  # entries for the common thresholds, which makes them accurate to about 0.01 standard deviations
-BLOCK = 1 << 16  # entries per task of a thread
+MAX_GRID = 32  # distinct targets that make a grid
+MAX_ENTRIES = 1_000_000  # entries that are used; of more, evenly spaced ones
+THRESHOLD_ENTRIES = 20_000  # entries for the common thresholds: accurate to about 0.01 standard deviations
+TASK_ENTRIES = 1 << 16  # entries per task of a thread
 PEAK = np.float32(0.3989)  # of the normal density
 
 
@@ -63,7 +63,7 @@ class Targets:
     @classmethod
     def of(cls, model: "LowRankModel", entries: Observations | Entries, n_jobs: int | None = -1) -> "Targets":
         """Statistics of the training entries of `model`, at most a million of them; costs O(rank n_observed)."""
-        observations = entries if isinstance(entries, Observations) else entries.sample(ENTRIES)
+        observations = entries if isinstance(entries, Observations) else entries.sample(MAX_ENTRIES)
         targets, weights, seen = observations.targets, observations.weights, None
         if weights is not None:
             seen = np.flatnonzero(weights > 0)
@@ -73,7 +73,7 @@ class Targets:
         grid = grid_of(targets)
         counts = [np.sum(targets == value) if weights is None else weights[targets == value].sum() for value in grid]
         shares = np.array(counts) / max(targets.size if weights is None else weights.sum(), 1e-300)
-        most = ENTRIES if grid.size and model.link == "identity" else SAMPLE
+        most = MAX_ENTRIES if grid.size and model.link == "identity" else THRESHOLD_ENTRIES
         some = np.arange(0, targets.size, -(-targets.size // most) or 1)
         with closing(ThreadPool(usable_cores(n_jobs))) as pool:
             sample = Sample.of(model, observations, some if seen is None else seen[some], pool)
@@ -151,7 +151,7 @@ class Sample:
             if model.posterior is not None:
                 variances[some] = model.posterior.variance_at(rows[some], cols[some])
 
-        pool.map(look, [slice(first, first + BLOCK) for first in range(0, rows.size, BLOCK)])
+        pool.map(look, [slice(first, first + TASK_ENTRIES) for first in range(0, rows.size, TASK_ENTRIES)])
         errors = (response(model.link, predicted) - targets) ** 2
         noise = float(np.average(errors + variances, weights=weights)) if rows.size else 0.0
         return cls(rows, cols, targets, weights.astype(np.float64), predicted, variances, noise)
@@ -164,7 +164,7 @@ class Sample:
 
     def thresholds(self, shares: Array) -> Array:
         """Values c at which the mean probability of a target up to c equals each of the shares."""
-        some = slice(None, None, -(-self.rows.size // SAMPLE))
+        some = slice(None, None, -(-self.rows.size // THRESHOLD_ENTRIES))
         x, deviations, weights = self.predicted[some], self.deviations[some], self.weights[some]
         weights = weights / weights.sum()
 
@@ -208,10 +208,10 @@ def _shifted(gaps: Array, slopes: Array, variances: Array) -> Array:
 def grid_of(targets: Array) -> Array:
     """Distinct targets if there are at most 32 and each occurs twice on average; else an empty array."""
     grid, rest = targets[:0], targets
-    while rest.size and grid.size <= MOST:
-        grid = np.unique(np.concatenate((grid, rest[:SAMPLE])))
-        rest = rest[~np.isin(rest, grid)] if grid.size <= MOST else rest
-    return grid if grid.size <= min(MOST, targets.size / 2) else targets[:0]
+    while rest.size and grid.size <= MAX_GRID:
+        grid = np.unique(np.concatenate((grid, rest[:THRESHOLD_ENTRIES])))
+        rest = rest[~np.isin(rest, grid)] if grid.size <= MAX_GRID else rest
+    return grid if grid.size <= min(MAX_GRID, targets.size / 2) else targets[:0]
 
 
 def _plain(value: Any) -> float:

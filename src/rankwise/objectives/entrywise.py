@@ -1,16 +1,13 @@
 """Gradient and restrictions of a `Problem`, computed by operations on its shards."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..engines import Engine, Shard, best_weight
 from ..kernels.lanes import pad_columns
 from ..spectral import Operator
 from .point import Point
-
-Array = NDArray[Any]
 
 
 class EntrywiseGradient(Operator):

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..engines import Call, Shard
 from ..model import Factors
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,18 @@
 """Multitask regression: an objective that is not a sum over entries."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from .._arrays import Array
 from .._checks import all_finite
 from .._digests import checksum
 from .._errors import DataError
 from ..model import Factors, as_terms
 from .snapshot import MultitaskSnapshot
-
-Array = NDArray[Any]
 
 
 class MultitaskRegression:

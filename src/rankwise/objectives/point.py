@@ -1,18 +1,17 @@
 """The current point of a `Problem`: factors, offsets, and the journal of the predictions stored in the shards."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..engines import Call, Shard
 from ..model import Factors, Offsets
 from .journal import Journal
 from .snapshot import Snapshot
 
-Array = NDArray[Any]
 Direction = tuple[Array, Array, Array | None]  # u, v and theta of a direction D = u diag(theta) v.T
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .. import losses
+from .._arrays import Array
 from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..engines import Engine, Shard, engine_over
@@ -18,8 +19,6 @@ from .journal import Added, Journal
 from .point import Direction, Point
 from .sides import Side
 from .snapshot import Snapshot
-
-Array = NDArray[Any]
 
 
 class Problem:

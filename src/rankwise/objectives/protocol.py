@@ -6,13 +6,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..engines import Engine
 from ..losses import Loss
 from ..model import Factors, Offsets
 from ..observations import Observations
 from .sides import Side
-
-Array = NDArray[Any]
 
 
 class Gradient(Protocol):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite, is_number
 from .._errors import DataError, SettingError
 from ..losses import Loss
@@ -14,8 +15,6 @@ from ..observations import Observations
 from ..spectral import LowRank, SparsePlusLowRank
 from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
 from .snapshot import RidgedSnapshot
-
-Array = NDArray[Any]
 
 
 class Ridged:
@@ -42,7 +41,7 @@ class Ridged:
 
     def __new__(cls, objective: Objective, ridge: float) -> "Ridged":
         """Return an instance with the protocols of `objective`."""
-        parts = tuple(part for protocol, part in PARTS if isinstance(objective, protocol))
+        parts = tuple(part for protocol, part in CAPABILITIES if isinstance(objective, protocol))
         made: Ridged = object.__new__(_with(cls, parts))  # type: ignore[arg-type]  # classes are hashable
         return made
 
@@ -189,7 +188,7 @@ class _RehearsablePart(Ridged):
         return self.objective.rehearsal()
 
 
-PARTS = (
+CAPABILITIES = (
     (Movable, _MovablePart),
     (Entrywise, _EntrywisePart),
     (Checkpointable, _CheckpointablePart),

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
 from ..kernels.lanes import padded
 from ..kernels.row_parts import Design, GaussianPrior, RowProblem, SharedQuadratic
 from ..model import LearnedSide
 from ..spectral.tall import blended
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

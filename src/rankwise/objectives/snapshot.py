@@ -5,13 +5,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from ..model import Offsets
 from .journal import Journal
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

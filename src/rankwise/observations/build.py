@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError, DataTypeError, SettingError
 from ..kernels import pattern
 
@@ -51,7 +52,7 @@ def check_some(n_observed: int, shape: tuple[int, int]) -> None:
         raise DataError(f"The matrix of shape {shape} has no observed entry; there is nothing to learn from.")
 
 
-def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int]) -> None:
+def check_csr(indptr: Array, indices: Array, shape: tuple[int, int]) -> None:
     """Raise DataError unless the arrays are a sorted CSR pattern of that shape with entries and without repeats."""
     check_some(indices.size, shape)
     valid = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
@@ -64,7 +65,7 @@ def check_csr(indptr: NDArray[Any], indices: NDArray[Any], shape: tuple[int, int
         )
 
 
-def as_matrix(data: Any) -> NDArray[Any]:
+def as_matrix(data: Any) -> Array:
     """Two-dimensional array of real numbers, NaN where a masked array is masked."""
     if np.ma.isMaskedArray(data):
         data = np.ma.filled(data.astype(float if data.dtype.kind in "fiub" else object), np.nan)
@@ -88,7 +89,7 @@ def as_matrix(data: Any) -> NDArray[Any]:
     return matrix
 
 
-def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> NDArray[Any]:
+def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> Array:
     """Finite numbers of shape (n,) as float32 if they are float32, else as float64; `what` names them in errors."""
     array = np.asarray(values)
     if array.shape != (n,):
@@ -110,8 +111,10 @@ def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None
     )
 
 
-def check_weights(weights: NDArray[Any]) -> None:
-    """Raise DataError unless all weights are non-negative and one is positive."""
+def check_weights(weights: Array | None) -> None:
+    """Raise DataError unless all weights are non-negative and one is positive, or there are none."""
+    if weights is None:
+        return
     if weights.size and weights.min() < 0:
         k = int(np.argmax(weights < 0))
         refuse_negative(weights[k], k)
@@ -129,7 +132,7 @@ def refuse_weightless() -> None:
     raise DataError("All weights are zero, so nothing is observed; give at least one entry a positive weight.")
 
 
-def starts_of(counts: NDArray[Any]) -> NDArray[np.uint64]:
+def starts_of(counts: Array) -> NDArray[np.uint64]:
     """Number of the first entry of each row, and of all entries, from the count of each row; shape (n_rows + 1,)."""
     return np.concatenate(([0], np.cumsum(counts))).astype(np.uint64)
 
@@ -160,7 +163,7 @@ def as_numbers(chosen: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
 
 def sort_entries(
     rows: NDArray[np.uint32], cols: NDArray[np.uint32], shape: tuple[int, int]
-) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+) -> tuple[NDArray[np.uint64], Array]:
     """Row starts, and the stable order of the entries by row, then column. Costs O(n_observed + n_rows + n_cols)."""
     counter = np.uint32 if rows.size < 2**32 else np.uint64
     order = np.arange(rows.size, dtype=counter)
@@ -176,11 +179,11 @@ def sort_entries(
 def merge_repeats(
     indptr: NDArray[np.uint64],
     indices: NDArray[np.uint32],
-    targets: NDArray[Any],
-    weights: NDArray[Any] | None,
+    targets: Array,
+    weights: Array | None,
     duplicates: str,
     labels: tuple[Any, Any] = (None, None),
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[Any], NDArray[Any] | None]:
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], Array, Array | None]:
     """Merge entries at the same row and column, or raise DataError.
 
     If there are repeats, entries of weight zero are dropped first. ``"mean"`` averages the targets by weight and sums
@@ -218,6 +221,15 @@ def check_duplicates(duplicates: str) -> None:
         raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
 
 
+def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[Any, Any]) -> None:
+    """Raise DataError if sorted entry numbers of a CSR pattern repeat."""
+    repeats = np.flatnonzero(entries[1:] == entries[:-1])
+    if repeats.size:
+        k = int(entries[repeats[0]])
+        row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
+        refuse_repeat(row, int(indices[k]), labels)
+
+
 def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:
     """Raise DataError about an entry that is given more than once."""
     where = [side if names is None else names[side] for side, names in zip((row, col), labels, strict=True)]
@@ -238,7 +250,7 @@ def as_shape(shape: Any) -> tuple[int, int]:
     return n_rows, n_cols
 
 
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
+def frozen(array: Array) -> Array:
     """A read-only view; the caller's own array stays writable."""
     view = array.view()
     view.flags.writeable = False

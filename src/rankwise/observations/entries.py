@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .shards import TargetFacts
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class Entries(ABC):
     """
 
     shape: tuple[int, int]
-    row_labels: NDArray[Any] | None
-    col_labels: NDArray[Any] | None
+    row_labels: Array | None
+    col_labels: Array | None
     weights: Any
     n_observed: int
     total_weight: float
@@ -59,7 +60,7 @@ class Entries(ABC):
         """Return facts about the targets, by which a loss is chosen."""
 
     @abstractmethod
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""
 
     @abstractmethod

@@ -4,15 +4,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from .labels import numbered
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-FEW = 4  # columns that a list of entries has: row, column, value, perhaps a time
+LONG_FRAME_WIDTH = 4  # columns that a list of entries has: row, column, value, perhaps a time
 NO_FRAMES = {"builtins", "numpy", "scipy", "rankwise"}  # packages without frames: narwhals, 70 ms, is not loaded
 
 
@@ -87,7 +87,7 @@ def need_names(row: Any, col: Any, value: Any) -> None:
         )
 
 
-def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any]]:
+def read_wide(frame: Any, row: Any = None) -> tuple[Array, tuple[Any, Any]]:
     """Read a frame that is the matrix itself.
 
     Returns
@@ -116,7 +116,7 @@ def read_wide(frame: Any, row: Any = None) -> tuple[NDArray[Any], tuple[Any, Any
     return array, (None if rows is None else _or_none(np.asarray(rows)), _or_none(labels))
 
 
-def read_columns(frame: Any) -> list[NDArray[Any]]:
+def read_columns(frame: Any) -> list[Array]:
     """Columns of a frame as arrays of shape (n_lines,) each."""
     return [_as_text(_plain(column)) for column in as_frame(frame).iter_columns()]
 
@@ -131,7 +131,7 @@ def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
     return wrapped.get_column(name)
 
 
-def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
     """Number the labels of a column.
 
     Returns
@@ -154,7 +154,7 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[NDArray[Any], NDArray[A
     return labels, np.append(place, -1)[codes]
 
 
-def encode_arrow(column: Any) -> tuple[Any, NDArray[Any]]:
+def encode_arrow(column: Any) -> tuple[Any, Array]:
     """Number the values of a pyarrow array or chunked array.
 
     Returns
@@ -184,7 +184,7 @@ def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
     )
 
 
-def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> NDArray[Any]:
+def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
     """Column as float64, or float32 if it is float32; NaN where a value is missing."""
     import narwhals as nw
 
@@ -204,7 +204,7 @@ def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> NDArray
 _CANNOT_NUMBER = "The {} labels are of a type that cannot be numbered ({}); make them text or numbers."
 
 
-def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> tuple[Array, Array]:
     """Sorted labels and codes of a column without missing labels."""
     labels, codes = coded(column_of(frame, name, use), which)
     if codes.size and codes.min() < 0:
@@ -212,7 +212,7 @@ def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> t
     return labels, codes
 
 
-def _number_objects(values: list[Any], which: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _number_objects(values: list[Any], which: str) -> tuple[Array, Array]:
     """Distinct objects in order of appearance, and the index of each value, -1 for None and NaN."""
     numbers: dict[Any, int] = {}
     try:
@@ -222,7 +222,7 @@ def _number_objects(values: list[Any], which: str) -> tuple[NDArray[Any], NDArra
     return _objects(list(numbers)), np.array(codes, np.int64)
 
 
-def _objects(values: list[Any]) -> NDArray[Any]:
+def _objects(values: list[Any]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array
@@ -236,17 +236,17 @@ def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
     return names
 
 
-def _refuse_list(array: NDArray[Any]) -> None:
+def _refuse_list(array: Array) -> None:
     """Raise if what should be a matrix with missing entries looks like a list of entries."""
     n_lines, n_columns = array.shape
-    if 3 <= n_columns <= FEW < n_lines and np.isfinite(array).all() and not (array[:, :2] % 1).any():
+    if 3 <= n_columns <= LONG_FRAME_WIDTH < n_lines and np.isfinite(array).all() and not (array[:, :2] % 1).any():
         raise DataError(
             f"A frame of {n_columns} columns with nothing missing reads like a list of entries: name its columns with "
             "row=, col= and value=; or, if it is the matrix, give its values as an array."
         )
 
 
-def _as_text(labels: NDArray[Any]) -> NDArray[Any]:
+def _as_text(labels: Array) -> Array:
     """Convert object arrays of str to NumPy text; others are returned unchanged."""
     text = labels.dtype.kind == "O" and labels.size > 0 and all(isinstance(label, str) for label in labels)
     return labels.astype(str) if text else labels
@@ -259,12 +259,12 @@ def _has_zone(column: "nw.Series[Any]") -> bool:
     return isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None
 
 
-def _plain(column: "nw.Series[Any]") -> NDArray[Any]:
+def _plain(column: "nw.Series[Any]") -> Array:
     """Column as an array; missing values as its library represents them, times with a zone as objects."""
     return _objects(column.to_list()) if _has_zone(column) else np.asarray(column.to_numpy())
 
 
-def _or_none(labels: NDArray[Any]) -> NDArray[Any] | None:
+def _or_none(labels: Array) -> Array | None:
     """Labels, or None if they are the numbers 0, 1, ..."""
     labels = _as_text(labels)
     return None if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(labels.size)) else labels

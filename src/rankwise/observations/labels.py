@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 
-Array = NDArray[Any]
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
 NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label
@@ -77,47 +77,47 @@ class LabelIndex:
         if self.labels is not None and other.labels is not None:
             if self.labels is other.labels or np.array_equal(self.labels, other.labels):
                 return np.arange(self.size)
-            wanted = other.labels
+            query = other.labels
         elif self.labels is not None and not by_position:
             raise DataError(
                 f"The {self.axis}s of this model have labels and those of the entries do not; label them too."
             )
         else:
-            wanted = np.arange(other.size) if by_position else other.names
+            query = np.arange(other.size) if by_position else other.names
         index = self if self.labels is None or other.labels is not None else LabelIndex(None, self.size, self.axis)
-        return index.find(wanted, remedy) if unknown == "error" else index.positions(wanted)
+        return index.find(query, remedy) if unknown == "error" else index.positions(query)
 
-    def positions(self, wanted: ArrayLike) -> NDArray[np.int64]:
-        """Position of every wanted label (number, if there are no labels), -1 for unknown ones; shape (n,)."""
-        asked = self._as_vector(wanted)
+    def positions(self, query: ArrayLike) -> NDArray[np.int64]:
+        """Return the positions of labels (of numbers, if there are no labels), -1 for unknown ones; shape (n,)."""
+        keys = self._as_vector(query)
         if self.labels is None:
-            if asked.size and asked.dtype.kind not in "iu":
+            if keys.size and keys.dtype.kind not in "iu":
                 raise DataError(
-                    f"The {self.axis}s of this model are numbered, so integers are needed, got {asked.dtype}."
+                    f"The {self.axis}s of this model are numbered, so integers are needed, got {keys.dtype}."
                 )
-            known = (asked >= 0) & (asked < self.size)
-            return np.where(known, asked.astype(np.int64), -1)
+            known = (keys >= 0) & (keys < self.size)
+            return np.where(known, keys.astype(np.int64), -1)
         if not self.size:
-            return np.full(asked.size, -1)
+            return np.full(keys.size, -1)
         labels, order = self.labels, self._order
-        if {labels.dtype.kind, asked.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
-            labels, asked = labels.astype(object), asked.astype(object)
-        if labels.dtype.kind in "mM" and asked.dtype.kind == "O":
-            asked = _as_times(asked, labels.dtype.kind)
+        if {labels.dtype.kind, keys.dtype.kind} == {"i", "u"}:  # NumPy would compare them as floats
+            labels, keys = labels.astype(object), keys.astype(object)
+        if labels.dtype.kind in "mM" and keys.dtype.kind == "O":
+            keys = _as_times(keys, labels.dtype.kind)
         try:
-            place = np.minimum(np.searchsorted(labels, asked, sorter=order), self.size - 1)
-            unknown = np.broadcast_to(labels[order[place]] != asked, asked.shape)  # one False if types never compare
+            place = np.minimum(np.searchsorted(labels, keys, sorter=order), self.size - 1)
+            unknown = np.broadcast_to(labels[order[place]] != keys, keys.shape)  # one False if types never compare
         except TypeError:
-            raise DataError(f"The {self.axis} labels of this model are {labels.dtype}, got {asked.dtype}.") from None
+            raise DataError(f"The {self.axis} labels of this model are {labels.dtype}, got {keys.dtype}.") from None
         return np.where(unknown, -1, order[place])
 
-    def find(self, wanted: ArrayLike, remedy: str | None = None) -> NDArray[np.int64]:
-        """Position of every wanted label, shape (n,); DataError names the first unknown one, and ends in `remedy`."""
-        positions = self.positions(wanted)
+    def find(self, query: ArrayLike, remedy: str | None = None) -> NDArray[np.int64]:
+        """Return the positions of labels, shape (n,); DataError names the first unknown one, and ends in `remedy`."""
+        positions = self.positions(query)
         unknown = positions < 0
         if not unknown.any():
             return positions
-        first = self._as_vector(wanted)[unknown][0]
+        first = self._as_vector(query)[unknown][0]
         if self.labels is None:
             raise DataError(f"The {self.axis} {first} is outside the model, which has {self.size} {self.axis}s.")
         first = first.item() if isinstance(first, np.generic) else first
@@ -153,14 +153,14 @@ class LabelIndex:
         """Positions of the labels in sorted order."""
         return np.argsort(self.names, kind="stable")
 
-    def _as_vector(self, wanted: ArrayLike) -> Array:
+    def _as_vector(self, query: ArrayLike) -> Array:
         try:
-            asked = np.atleast_1d(np.asarray(wanted))
+            keys = np.atleast_1d(np.asarray(query))
         except ValueError:
             raise DataError(f"The {self.axis}s must be one-dimensional, got lists that differ in length.") from None
-        if asked.ndim != 1:
-            raise DataError(f"The {self.axis}s must be one-dimensional, got shape {asked.shape}.")
-        return asked
+        if keys.ndim != 1:
+            raise DataError(f"The {self.axis}s must be one-dimensional, got shape {keys.shape}.")
+        return keys
 
 
 def as_labels(labels: Any, size: int, axis: str) -> Array | None:
@@ -178,7 +178,7 @@ def as_labels(labels: Any, size: int, axis: str) -> Array | None:
     return array
 
 
-def numbered(labels: ArrayLike, axis: str) -> tuple[Array, NDArray[Any]]:
+def numbered(labels: ArrayLike, axis: str) -> tuple[Array, Array]:
     """Distinct labels in sorted order, and the number among them of every entry's label, shape (n,)."""
     array = _as_array(labels, axis)
     close = max(SMALL_TABLE, 2 * array.size)
@@ -215,7 +215,7 @@ def _distinct(labels: Array, axis: str, **options: Any) -> Any:
     return result
 
 
-def _numbered_by_table(labels: Array) -> tuple[Array, NDArray[Any]]:
+def _numbered_by_table(labels: Array) -> tuple[Array, Array]:
     """Distinct labels and numbers of integers that lie close together, without sorting: O(n + range)."""
     least = labels.min()
     place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)
@@ -225,14 +225,14 @@ def _numbered_by_table(labels: Array) -> tuple[Array, NDArray[Any]]:
     return distinct, (np.cumsum(present) - 1)[place]
 
 
-def _as_times(asked: Array, kind: str) -> Array:
+def _as_times(keys: Array, kind: str) -> Array:
     """Times of Python and pandas as NumPy's, each to its own precision; other objects, and times of a zone, unchanged.
 
     NumPy would instead convert the labels to objects: integers of nanoseconds, and dates that equal no time.
     """
-    wanted = date if kind == "M" else timedelta
-    plain = all(isinstance(label, wanted) and getattr(label, "tzinfo", None) is None for label in asked)
-    return np.array([getattr(label, "asm8", label) for label in asked], f"{kind}8") if plain else asked
+    time_type = date if kind == "M" else timedelta
+    plain = all(isinstance(label, time_type) and getattr(label, "tzinfo", None) is None for label in keys)
+    return np.array([getattr(label, "asm8", label) for label in keys], f"{kind}8") if plain else keys
 
 
 def _cast(label: Any, kind: Any) -> Any:

@@ -11,32 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..kernels import pattern
-from .build import (
-    as_indices,
-    as_matrix,
-    as_numbers,
-    as_shape,
-    as_values,
-    check_csr,
-    check_some,
-    check_weights,
-    entries_in,
-    frozen,
-    merge_repeats,
-    refuse_huge,
-    refuse_repeat,
-    rows_of,
-    sort_entries,
-)
+from . import build
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
 from .labels import LabelIndex, numbered
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 log = logging.getLogger("rankwise")
-Array = NDArray[Any]
 Shape = tuple[int, int]
 Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
 Indices = tuple[LabelIndex, LabelIndex]
@@ -91,11 +75,11 @@ class Observations:
         weights: Array | None = None,
         labels: Labels = (None, None),
     ) -> None:
-        check_csr(indptr, indices, shape)
-        targets = as_values(targets, indices.size, "values", copy=False)
+        build.check_csr(indptr, indices, shape)
+        targets = build.as_values(targets, indices.size, "values", copy=False)
         if weights is not None:
-            weights = as_values(weights, indices.size, "weights", copy=False)
-            check_weights(weights)
+            weights = build.as_values(weights, indices.size, "weights", copy=False)
+        build.check_weights(weights)
         valid = self._valid(indptr, indices, targets, shape, weights, _checked_labels(labels, shape))
         self.__dict__.update(valid.__dict__)
 
@@ -104,12 +88,12 @@ class Observations:
         cls, indptr: Array, indices: Array, targets: Array, shape: Shape, weights: Array | None, labels: Indices
     ) -> "Observations":
         """Observations of arrays that are known to be valid: sorted, distinct, finite; DataError if there are none."""
-        check_some(indices.size, shape)
+        build.check_some(indices.size, shape)
         made = cls.__new__(cls)
         made.shape = shape
-        made.indptr, made.indices, made.targets = frozen(indptr), frozen(indices), frozen(targets)
-        made.weights = None if weights is None else frozen(weights)
-        made.row_labels, made.col_labels = (None if side.labels is None else frozen(side.labels) for side in labels)
+        made.indptr, made.indices, made.targets = build.frozen(indptr), build.frozen(indices), build.frozen(targets)
+        made.weights = None if weights is None else build.frozen(weights)
+        made.row_labels, made.col_labels = (None if x.labels is None else build.frozen(x.labels) for x in labels)
         made.__dict__["_sealed"] = True
         return made
 
@@ -122,7 +106,7 @@ class Observations:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make unpickled arrays read-only, as NumPy does not: kernels are compiled for read-only arrays."""
         for name, value in state.items():
-            self.__dict__[name] = frozen(value) if isinstance(value, np.ndarray) else value
+            self.__dict__[name] = build.frozen(value) if isinstance(value, np.ndarray) else value
 
     @classmethod
     def from_coo(
@@ -151,24 +135,23 @@ class Observations:
         labels : pair of array-like, LabelIndex or None, optional
             Labels of the rows and of the columns.
         """
-        n_rows, n_cols = (None, None) if shape is None else as_shape(shape)
-        row_of, n_rows = as_indices(rows, n_rows, "row")
-        col_of, n_cols = as_indices(cols, n_cols, "column")
+        n_rows, n_cols = (None, None) if shape is None else build.as_shape(shape)
+        row_of, n_rows = build.as_indices(rows, n_rows, "row")
+        col_of, n_cols = build.as_indices(cols, n_cols, "column")
         if row_of.size != col_of.size:
             raise DataError(f"There are {row_of.size} row indices but {col_of.size} column indices; give pairs.")
-        targets = as_values(values, row_of.size, "values")
-        weight_of = None if weights is None else as_values(weights, row_of.size, "weights")
-        if weight_of is not None:
-            check_weights(weight_of)
-        refuse_huge(n_rows, n_cols, row_of.size)
-        indptr, order = sort_entries(row_of, col_of, (n_rows, n_cols))
+        targets = build.as_values(values, row_of.size, "values")
+        weight_of = None if weights is None else build.as_values(weights, row_of.size, "weights")
+        build.check_weights(weight_of)
+        build.refuse_huge(n_rows, n_cols, row_of.size)
+        indptr, order = build.sort_entries(row_of, col_of, (n_rows, n_cols))
         indices, targets = col_of[order], targets[order]
         weight_of = None if weight_of is None else weight_of[order]
         del order, row_of, col_of
         valid = _checked_labels(labels, (n_rows, n_cols))
         names = valid[0].labels, valid[1].labels
-        indptr, indices, targets, weight_of = merge_repeats(indptr, indices, targets, weight_of, duplicates, names)
-        return cls._valid(indptr, indices, targets, (n_rows, n_cols), weight_of, valid)
+        entries = build.merge_repeats(indptr, indices, targets, weight_of, duplicates, names)
+        return cls._valid(*entries[:3], (n_rows, n_cols), entries[3], valid)
 
     @classmethod
     def from_labels(cls, rows: ArrayLike, cols: ArrayLike, values: ArrayLike, **options: Any) -> "Observations":
@@ -207,11 +190,11 @@ class Observations:
     def _from_sorted_csr(cls, matrix: Any, labels: Labels) -> "Observations | None":
         """Build from a CSR matrix without sorting; None if a row is not sorted or has repeats."""
         indptr = matrix.indptr.astype(np.uint64)
-        indices, n_cols = as_indices(matrix.indices, matrix.shape[1], "column")
+        indices, n_cols = build.as_indices(matrix.indices, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
             return None
-        refuse_huge(matrix.shape[0], n_cols, indices.size)
-        targets, shape = as_values(matrix.data, indices.size, "values"), (matrix.shape[0], n_cols)
+        build.refuse_huge(matrix.shape[0], n_cols, indices.size)
+        targets, shape = build.as_values(matrix.data, indices.size, "values"), (matrix.shape[0], n_cols)
         return cls._valid(indptr, indices, targets, shape, None, _checked_labels(labels, shape))
 
     @classmethod
@@ -220,7 +203,7 @@ class Observations:
 
         `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
         """
-        matrix = as_matrix(array)
+        matrix = build.as_matrix(array)
         rows, cols = np.nonzero(~np.isnan(matrix))
         return cls.from_coo(rows, cols, matrix[rows, cols], matrix.shape, **options)
 
@@ -244,9 +227,7 @@ class Observations:
             `duplicates`, as in `from_coo`.
         """
         if not is_frame(frame):
-            raise DataError(
-                f"`from_frame` needs a data frame of pandas, polars or pyarrow, got {type(frame).__name__}."
-            )
+            raise DataError(f"`frame` must be a data frame of pandas, polars or pyarrow, got {type(frame).__name__}.")
         if col is not None or value is not None or weight is not None:
             return cls.from_coo(**read_long(frame, row, col, value, weight), **options)
         array, labels = read_wide(frame, row)
@@ -262,8 +243,6 @@ class Observations:
         """
         names = {"row": row, "col": col, "value": value, "weight": weight}
         named = [f"{use}=" for use, name in names.items() if name is not None]
-        if isinstance(data, cls) and not named:
-            return data
         if is_frame(data):
             return cls.from_frame(data, **names)
         if named:
@@ -289,9 +268,7 @@ class Observations:
         """Sum of the weights; the number of entries if there are no weights."""
         if self.weights is None:
             return float(self.n_observed)
-        return math.fsum(
-            float(part.weights.sum(dtype=np.float64)) for part in self.pieces() if part.weights is not None
-        )
+        return math.fsum(part.weights.sum(dtype=np.float64) for part in self.pieces() if part.weights is not None)
 
     @property
     def row_index(self) -> LabelIndex:
@@ -306,7 +283,7 @@ class Observations:
     @property
     def rows(self) -> NDArray[np.int64]:
         """Row number of every entry, in entry order; computed on each call."""
-        return rows_of(self.indptr)
+        return build.rows_of(self.indptr)
 
     @property
     def cols(self) -> NDArray[np.int64]:
@@ -319,7 +296,7 @@ class Observations:
 
     @cached_property
     def _cuts(self) -> NDArray[np.int64]:
-        return frozen(cut_rows(self.indptr, self.shape[1]))
+        return build.frozen(cut_rows(self.indptr, self.shape[1]))
 
     def pieces(self) -> Iterator[Piece]:
         """Views of the entries of each shard, in order."""
@@ -338,45 +315,30 @@ class Observations:
         """Statistics of the targets by which `loss="auto"` chooses."""
         return target_facts(self.pieces)
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Exactly `n` targets, evenly spread over the entries and repeated if there are fewer."""
         return np.resize(self.targets[:: max(1, self.targets.size // n)], n)
 
     def transposed(self) -> "Observations":
         """Entries of the transpose: rows and columns exchanged."""
-        columns = (
-            LabelIndex(self.col_labels, self.shape[1], "row"),
-            LabelIndex(self.row_labels, self.shape[0], "column"),
-        )
-        return part_of(self.shape[::-1], self.indices, self.rows, self.targets, self.weights, columns)
+        labels = LabelIndex(self.col_labels, self.shape[1], "row"), LabelIndex(self.row_labels, self.shape[0], "column")
+        return part_of(self.shape[::-1], self.indices, self.rows, self.targets, self.weights, labels)
 
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
-        entries = np.sort(as_numbers(entries, self.n_observed, "Entry numbers"))  # the order of rows and columns
-        repeats = np.flatnonzero(entries[1:] == entries[:-1])
-        if repeats.size:
-            k = int(entries[repeats[0]])
-            row = int(np.searchsorted(self.indptr, np.uint64(k), side="right")) - 1
-            refuse_repeat(row, int(self.indices[k]), (self.row_labels, self.col_labels))
+        entries = np.sort(build.as_numbers(entries, self.n_observed, "Entry numbers"))  # the order of rows and columns
+        build.check_distinct(entries, self.indptr, self.indices, (self.row_labels, self.col_labels))
         indptr = np.searchsorted(entries, self.indptr.astype(np.int64)).astype(np.uint64)
-        weights = None if self.weights is None else self.weights[entries]
-        if weights is not None:
-            check_weights(weights)
-        labels = self.row_index, self.col_index
-        return self._valid(indptr, self.indices[entries], self.targets[entries], self.shape, weights, labels)
+        return self._subset(indptr, entries, self.shape, (self.row_index, self.col_index))
 
     def aligned(self, other: "Observations") -> "Observations":
         """These entries in the shape of `other`, rows and columns matched by `LabelIndex.align`.
 
         Entries whose row or column `other` does not have are left out; the log says how many.
         """
-        index = (
-            LabelIndex(other.row_labels, other.shape[0], "row"),
-            LabelIndex(other.col_labels, other.shape[1], "column"),
-        )
-        rows, cols = (
-            own.align(side, unknown="skip") for own, side in zip(index, (self.row_index, self.col_index), strict=True)
-        )
+        index = other.row_index, other.col_index
+        rows = index[0].align(self.row_index, unknown="skip")
+        cols = index[1].align(self.col_index, unknown="skip")
         if self.shape == other.shape and all(np.array_equal(side, np.arange(side.size)) for side in (rows, cols)):
             return self
         rows, cols = rows[self.rows], cols[self.cols]
@@ -388,13 +350,15 @@ class Observations:
 
     def take_rows(self, rows: ArrayLike) -> "Observations":
         """Observations of the chosen rows alone (a mask or row numbers), numbered in the order given."""
-        chosen = as_numbers(rows, self.shape[0], "Rows")
-        indptr, entries = entries_in(self.indptr, chosen)
-        weights = None if self.weights is None else self.weights[entries]
-        if weights is not None:
-            check_weights(weights)
-        names, shape = None if self.row_labels is None else self.row_labels[chosen], (chosen.size, self.shape[1])
+        chosen = build.as_numbers(rows, self.shape[0], "Rows")
+        indptr, entries = build.entries_in(self.indptr, chosen)
+        names = None if self.row_labels is None else self.row_labels[chosen]
         labels = LabelIndex.checked(names, chosen.size, "row"), self.col_index
+        return self._subset(indptr, entries, (chosen.size, self.shape[1]), labels)
+
+    def _subset(self, indptr: Array, entries: Array, shape: Shape, labels: Indices) -> "Observations":
+        weights = None if self.weights is None else self.weights[entries]
+        build.check_weights(weights)
         return self._valid(indptr, self.indices[entries], self.targets[entries], shape, weights, labels)
 
     def weighted(self) -> "Observations":
@@ -424,10 +388,9 @@ class Observations:
 def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
     """Observations of valid entries in any order, such as some of those of a larger matrix."""
     row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
-    indptr, order = sort_entries(row_of, col_of, shape)
+    indptr, order = build.sort_entries(row_of, col_of, shape)
     weights = None if weights is None else weights[order]
-    if weights is not None:
-        check_weights(weights)
+    build.check_weights(weights)
     valid = _checked_labels(labels, shape)
     return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
 

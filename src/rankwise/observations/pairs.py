@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, DataTypeError
 from .frames import is_frame, read_columns
-
-Array = NDArray[Any]
 
 
 def as_pairs(data: Any) -> tuple[Array, Array]:

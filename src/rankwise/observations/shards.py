@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .build import starts_of
 
-SMALLEST, LARGEST, WANTED = 1 << 15, 1 << 22, 16
+MIN_SHARD, MAX_SHARD = 1 << 15, 1 << 22  # entries of a shard
+N_SHARDS = 16  # shards of a matrix of medium size
 PER_ROW = 8  # cost of a row, in entries
 
 
@@ -32,11 +34,11 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     ndarray of shape (n_shards + 1,)
     """
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
-    size = min(max(n_observed // WANTED, SMALLEST, 2 * n_cols), max(LARGEST, 2 * n_cols))
+    size = min(max(n_observed // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))
     n_shards = _even(n_observed // size)
     work = indptr + row_work(n_rows, n_observed) * np.arange(n_rows + 1, dtype=np.uint64)
-    wanted = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
-    inner = np.searchsorted(work, wanted, side="left")
+    boundaries = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
+    inner = np.searchsorted(work, boundaries, side="left")
     begins, first = np.unique(indptr[inner], return_index=True)
     inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries
     return np.unique(np.concatenate(([0], inner, [n_rows]))).astype(np.int64)
@@ -65,8 +67,8 @@ class Piece(NamedTuple):
     n_cols: int
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
-    targets: NDArray[Any]
-    weights: NDArray[Any] | None
+    targets: Array
+    weights: Array | None
 
     @property
     def stop(self) -> int:

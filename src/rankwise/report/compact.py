@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..model import LowRankModel
 
-Array = NDArray[Any]
 BUDGET = 3_000_000  # bytes, before base64 adds a third to the numbers
 COLUMN_SHARE = 0.4  # of the budget, at most, goes to columns
 MOST_COLUMNS = 1 << 16  # so that a column's place takes two bytes

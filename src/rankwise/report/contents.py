@@ -4,19 +4,18 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses.links import response
 from ..model import LowRankModel
 from ..selection import fitting_scores
 from .compact import embed, seen_counts
-from .held_out import UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
+from .held_out import RESIDUAL_UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
 
-Array = NDArray[Any]
 Contents = dict[str, Any]
 EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
-LONG = re.compile(r"\d+\.\d{6,}")  # numbers that are shortened to five digits
+LONG_DECIMAL = re.compile(r"\d+\.\d{6,}")  # numbers that are shortened to five digits
 PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction"}
 
 
@@ -59,8 +58,8 @@ def short(numbers: Any) -> list[float | None]:
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
 
 
-def _names(labels: Array | None, size: int, wanted: bool) -> list[str]:
-    return [str(name) for name in (range(size) if labels is None or not wanted else labels)]
+def _names(labels: Array | None, size: int, labelled: bool) -> list[str]:
+    return [str(name) for name in (range(size) if labels is None or not labelled else labels)]
 
 
 def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
@@ -81,7 +80,7 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
         compiling = facts.get("compile_seconds", 0.0)
         more = f", and {compiling:.1f} s to compile" if compiling >= 0.05 else ""
         lines.append(("Time", f"{facts['seconds']:.2f} s{more}"))
-    lines = [(name, LONG.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in lines]
+    lines = [(name, LONG_DECIMAL.sub(lambda number: f"{float(number[0]):.5g}", words)) for name, words in lines]
     if "held_out" in facts:
         scores = ", ".join(f"{name.replace('_', ' ')} {x:.4g}" for name, x in facts["held_out"]["scores"].items())
         lines.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
@@ -157,7 +156,7 @@ def _offsets(model: LowRankModel) -> list[Contents]:
     """Histograms of the row offsets and of the column offsets, unless all are zero."""
     if model.offsets is None:
         return []
-    unit = {"log": "log of the count"}.get(model.link, UNITS[kind_of(model)])
+    unit = {"log": "log of the count"}.get(model.link, RESIDUAL_UNITS[kind_of(model)])
     sides = (("row", model.offsets.rows), ("column", model.offsets.cols))
     return [_histogram(numbers, f"{side} offset, {unit}") for side, numbers in sides if np.any(numbers)]
 

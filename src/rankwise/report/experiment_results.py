@@ -10,18 +10,18 @@ from .figures import TimePanel, time_curves
 
 DASH = "—"
 STAR, BOLD = "{}*", "**{}**"
-Cells = list[str]
-Columns = dict[str, list[float]]
+TableRow = list[str]
+Curves = dict[str, list[float]]
 
 
-def columns(summary: Summary) -> Cells:
+def columns(summary: Summary) -> TableRow:
     """Column headings; those that start with ``>`` are right-aligned."""
     main, *others = (f">{SCORES[name].label}" for name in summary.experiment.scores)
     search = [">search s"] if _searched(summary) else []
     return ["method", main, ">paper", *others, ">rank", ">CPU s", ">wall s", *search, ">splits"]
 
 
-def cells(summary: Summary, data: str, mark: str = STAR) -> list[Cells]:
+def cells(summary: Summary, data: str, mark: str = STAR) -> list[TableRow]:
     """Table of a data set, one row of text per method; `mark` formats the best scores."""
     return [_line(summary, row, mark, footnotes(summary)) for row in summary.rows[data]]
 
@@ -78,7 +78,7 @@ def comma_separated(summary: Summary) -> str:
     return out.getvalue()
 
 
-def _line(summary: Summary, row: Row, mark: str, notes: Sequence[str]) -> Cells:
+def _line(summary: Summary, row: Row, mark: str, notes: Sequence[str]) -> TableRow:
     main, *others = (shown(row.scores.get(name), SCORES[name].digits) for name in summary.experiment.scores)
     search = None if row.search_seconds is None else Estimate(row.search_seconds, None)
     return [
@@ -143,7 +143,7 @@ def draw_figures(experiment: Experiment, store: Store, folder: Path) -> list[Pat
     return written
 
 
-def curves_on(experiment: Experiment, data: Data, store: Store) -> dict[str, Columns]:
+def curves_on(experiment: Experiment, data: Data, store: Store) -> dict[str, Curves]:
     """Curve of the first split of each method that has one, time-outs included, by label."""
     curve_of = {}
     for method in experiment.methods:
@@ -159,7 +159,7 @@ def _title(experiment: Experiment, data: Data) -> str:
     return f"{data.label}, {experiment.loss} loss, rank {data.rank}; first {part}"
 
 
-def _panels(experiment: Experiment, curves: dict[str, Columns]) -> list[list[TimePanel]]:
+def _panels(experiment: Experiment, curves: dict[str, Curves]) -> list[list[TimePanel]]:
     """Panels: training above testing, CPU beside wall seconds."""
     score = SCORES[experiment.scores[0]].label
     return [
@@ -171,5 +171,5 @@ def _panels(experiment: Experiment, curves: dict[str, Columns]) -> list[list[Tim
     ]
 
 
-def _lines(curves: dict[str, Columns], clock: str, side: str) -> dict[str, tuple[list[float], list[float]]]:
+def _lines(curves: dict[str, Curves], clock: str, side: str) -> dict[str, tuple[list[float], list[float]]]:
     return {method: (columns[clock], columns[side]) for method, columns in curves.items()}

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
@@ -14,10 +15,9 @@ from ..observations import LabelIndex, Observations
 from ..observations.build import rows_of
 from ..solvers.validation import need_in_memory
 
-Array = NDArray[Any]
-MOST = float(np.finfo(np.float64).max)
-APART = 2e-5  # share of a number that shows in its first six digits, even half of it next to MOST
-UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}
+MAX_FLOAT = float(np.finfo(np.float64).max)
+VISIBLE_CHANGE = 2e-5  # share of a number that shows in its first six digits, even half of it next to MAX_FLOAT
+RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +87,9 @@ def edges_of(numbers: Array) -> NDArray[np.float64]:
     n_bins = int(np.clip(2 * numbers.size ** (1 / 3), 5, 40))
     low, high = float(numbers.min()), float(numbers.max())
     least = 1.0 if low == high else 1e-300
-    lacking = max(least, n_bins * APART * max(-low, high)) - (high - low)
+    lacking = max(least, n_bins * VISIBLE_CHANGE * max(-low, high)) - (high - low)
     if lacking > 0:
-        low, high = max(low - lacking / 2, -MOST), min(high + lacking / 2, MOST)
+        low, high = max(low - lacking / 2, -MAX_FLOAT), min(high + lacking / 2, MAX_FLOAT)
     return np.histogram_bin_edges(np.array([low, high]), n_bins)
 
 
@@ -98,7 +98,7 @@ def residual_words(model: LowRankModel) -> str:
     if kind_of(model) == "signs":
         unit = ", log-odds" if model.link == "logit" else ""
         return f"margin: prediction × observed sign{unit}"
-    return f"predicted − observed, {UNITS[kind_of(model)]}"
+    return f"predicted − observed, {RESIDUAL_UNITS[kind_of(model)]}"
 
 
 def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
@@ -125,6 +125,6 @@ def _count_seen(model: LowRankModel, rows: Array, cols: Array) -> int | None:
     if model.seen is None:
         return None
     keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
-    wanted = rows * model.shape[1] + cols
-    place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-    return int(np.count_nonzero(keys[place] == wanted))
+    pair_keys = rows * model.shape[1] + cols
+    place = np.minimum(np.searchsorted(keys, pair_keys), keys.size - 1)
+    return int(np.count_nonzero(keys[place] == pair_keys))

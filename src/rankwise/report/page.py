@@ -14,7 +14,7 @@ from .contents import contents_of
 from .held_out import match
 from .plots import model_of
 
-PARTS = {
+PAGE_FILES = {
     "style": ("uplot/uPlot.min.css", "page.css"),
     "script": ("uplot/uPlot.iife.min.js", "charts.js", "recommend.js", "page.js"),
 }
@@ -63,7 +63,7 @@ def write_report(
 
 def page(contents: dict[str, Any]) -> str:
     """HTML of the template with its styles, scripts and `contents` filled in."""
-    parts = {name: "\n".join(map(_read, names)) for name, names in PARTS.items()}
+    parts = {name: "\n".join(map(_read, names)) for name, names in PAGE_FILES.items()}
     parts |= {"contents": as_script(contents), "licence": _read(LICENCE)}
     return re.sub(r"@@(\w+)@@", lambda field: parts[field[1]], _read("page.html"))
 

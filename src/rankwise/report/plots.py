@@ -7,16 +7,15 @@ figure) and returns the Axes.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._errors import NotFittedError, SettingError
 from ..model import LowRankModel
+from ..model.ranking import AXES
 from ..selection import Choice
 from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
 from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
-
-AXES = ("rows", "columns")
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:
@@ -201,7 +200,7 @@ def choice_of(source: Any) -> Choice | None:
     return Choice(path["best"], *(np.array(path[name]) for name in ("settings", "scores", "deviations")))
 
 
-def places(model: LowRankModel, axis: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def places(model: LowRankModel, axis: str) -> tuple[Array, Array]:
     """Coordinates of all rows or columns in every component, shape (n, rank), and their labels, shape (n,)."""
     factor, index = (model.U, model.row_index) if axis == "rows" else (model.V, model.col_index)
     return factor[:, : model.rank] * np.sqrt(np.abs(model.theta)), index.names

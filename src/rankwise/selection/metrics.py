@@ -8,13 +8,13 @@ Predictions from ``predict_entries(..., decode=)`` are scored as they are; name 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import metrics
 
+from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..observations.build import as_values, check_weights
 
-Array = NDArray[Any]
 Range = tuple[float, float]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses import Loss
 from ..objectives import Objective
 from ..observations import Observations
@@ -46,7 +47,7 @@ class Choice:
     """
 
     best: float
-    settings: NDArray[Any]
+    settings: Array
     scores: NDArray[np.float64]
     deviations: NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class _Validation:
         self.loss, self.weights, self.size = loss, held_out.weights, held_out.total_weight
         self.scores: list[tuple[float, float]] = []
 
-    def __call__(self, targets: NDArray[Any], predicted: NDArray[Any]) -> float:
+    def __call__(self, targets: Array, predicted: Array) -> float:
         losses = self.loss.value(predicted, targets)
         mean = np.average(losses, weights=self.weights)
         variance = np.average((losses - mean) ** 2, weights=self.weights)

@@ -1,16 +1,15 @@
 """Scores that suit a loss, with their units."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses import Loss
 from ..losses.base import takes_signs
 from ..losses.links import response
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 
-Array = NDArray[Any]
 FRACTION = "from 0 to 1, higher is better"
 
 

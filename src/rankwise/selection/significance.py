@@ -1,16 +1,16 @@
 """Paired comparison of methods over folds: the methods that a table prints in bold."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import DataError, SettingError
 
-ROUNDING = 1e-12  # relative to the scores: smaller differences are rounding errors
+TIE_TOLERANCE = 1e-12  # relative to the scores: smaller differences are rounding errors
 
 
 def best_methods(
@@ -53,7 +53,7 @@ def best_methods(
     return {name for name, values in finished.items() if _p_value(best, values) >= 1 - confidence}
 
 
-def _finished(scores: Mapping[str, ArrayLike | None]) -> dict[str, NDArray[Any]]:
+def _finished(scores: Mapping[str, ArrayLike | None]) -> dict[str, Array]:
     """Return the methods with a finite score on every fold."""
     arrays = {name: np.asarray(values, float) for name, values in scores.items() if values is not None}
     finished = {name: values for name, values in arrays.items() if values.size and np.isfinite(values).all()}
@@ -63,9 +63,9 @@ def _finished(scores: Mapping[str, ArrayLike | None]) -> dict[str, NDArray[Any]]
     return finished
 
 
-def _p_value(best: NDArray[Any], other: NDArray[Any]) -> float:
+def _p_value(best: Array, other: Array) -> float:
     """Return the two-sided p-value of the paired t-test; SciPy's is undefined for differences that do not vary."""
-    differences, tiny = best - other, ROUNDING * float(np.abs(best).max())
+    differences, tiny = best - other, TIE_TOLERANCE * float(np.abs(best).max())
     if np.abs(differences).max() <= tiny:
         return 1.0
     if differences.size == 1 or differences.std(ddof=1) <= tiny:

@@ -1,12 +1,12 @@
 """Robust principal components of a partially observed matrix: l1 loss plus nuclear norm, by ADMM."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import SettingError
 from ..objectives import Problem
@@ -14,7 +14,6 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
 
-Array = NDArray[Any]
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
 
@@ -109,15 +108,15 @@ class ADMM(Solver[Problem, LagrangianState]):
         """Threshold singular values, then entries, then update the multiplier."""
         shifted = state.multiplier / state.penalty
         left, values, right = np.linalg.svd(state.observed - state.error + shifted, full_matrices=False)
-        kept = values > state.nuclear_weight / state.penalty
-        shrunk = values[kept] - state.nuclear_weight / state.penalty
-        low_rank = (left[:, kept] * shrunk) @ right[kept]
+        retained = values > state.nuclear_weight / state.penalty
+        shrunk = values[retained] - state.nuclear_weight / state.penalty
+        low_rank = (left[:, retained] * shrunk) @ right[retained]
         rest = state.observed - low_rank + shifted
         state.error = np.sign(rest) * np.maximum(np.abs(rest) - state.weights / state.penalty, 0.0)
         violation = state.observed - low_rank - state.error
         state.multiplier += state.penalty * violation
         settled = state.penalty >= state.most_penalty or self.growth == 1
         state.penalty = min(self.growth * state.penalty, state.most_penalty)
-        objective.move(shrunk, left[:, kept], right[kept].T)
+        objective.move(shrunk, left[:, retained], right[retained].T)
         value = objective.value() + state.nuclear_weight * float(shrunk.sum())
         return StepReport(value=value, settled=settled)

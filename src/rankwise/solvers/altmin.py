@@ -1,12 +1,12 @@
 """Alternating minimization over two factors, by gradient steps."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from ..objectives import Movable, PlaneRestriction
 from ..spectral import as_operator, block_svd
@@ -15,8 +15,7 @@ from .history import StepReport
 from .steps import bisect
 from .validation import MOVABLE, SMOOTH, Need
 
-Array = NDArray[Any]
-HALVINGS = 40
+ARMIJO_HALVINGS = 40  # of a step at most
 
 
 @dataclass
@@ -117,8 +116,8 @@ def armijo(phi: PlaneRestriction, value: float, squared: float) -> tuple[float, 
     """Return a step length along the negative gradient of squared norm `squared`: Newton's, halved until f falls."""
     curvature = float(phi.curve(np.array([1.0, 0.0]), np.array([0.0, 1.0]))[1])
     length = squared / curvature if curvature > 0 else 1.0
-    for tries in range(1, HALVINGS):
+    for tries in range(1, ARMIJO_HALVINGS):
         if phi(np.array([1.0, length]))[0] <= value - 1e-4 * length * squared:
             return length, tries
         length *= 0.5
-    return 0.0, HALVINGS - 1
+    return 0.0, ARMIJO_HALVINGS - 1

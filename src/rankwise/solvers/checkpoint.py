@@ -26,9 +26,9 @@ from .history import Record
 from .run import Run, SavedRun
 
 log = logging.getLogger("rankwise")
-FORMAT, VERSION = "rankwise-checkpoint", 1
+CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "rankwise-checkpoint", 1
 NAME, PATTERN = "step-{:08d}.checkpoint", re.compile(r"step-(\d{8,})\.checkpoint")
-APART = 30.0  # seconds between two checkpoints if `every` is None
+CHECKPOINT_INTERVAL = 30.0  # seconds between two checkpoints if `every` is None
 SHARE = 20.0  # and at least so many times as long as writing one takes
 LOGGED = {"phase": "checkpoint"}  # tells the command line which messages to show
 
@@ -163,10 +163,10 @@ class CheckpointFolder:
         with open(path, "rb") as file:
             arrays = read_arrays(file)
         header = json.loads(arrays.pop("about").tobytes())
-        if header["format"] != FORMAT or header["version"] > VERSION:
+        if header["format"] != CHECKPOINT_FORMAT or header["version"] > CHECKPOINT_VERSION:
             raise CheckpointError(
                 f"{path} is a {header['format']} of format {header['version']}; this version of rankwise reads "
-                f"checkpoints up to format {VERSION}."
+                f"checkpoints up to format {CHECKPOINT_VERSION}."
             )
         self._compare(header["fit"])
         try:
@@ -220,7 +220,7 @@ class CheckpointFolder:
     def _due(self, step: int) -> bool:
         if self.settings.every is not None:
             return step % self.settings.every == 0
-        return time.monotonic() - self._written >= max(APART, SHARE * self._took)
+        return time.monotonic() - self._written >= max(CHECKPOINT_INTERVAL, SHARE * self._took)
 
     def _write(self, path: Path, run: Run, seconds: tuple[float, float]) -> None:
         objective, solver = _checkpointable(run.iterates.objective), run.iterates.solver
@@ -233,7 +233,13 @@ class CheckpointFolder:
                 f"The state of {type(solver).__name__} contains a {error}, which a checkpoint cannot store; use "
                 "numbers, strings, arrays, lists, dicts, or dataclasses in `state_types`, or set checkpoint=None."
             ) from error
-        header = {"format": FORMAT, "version": VERSION, "rankwise": __version__, "fit": self.fit, "run": tree}
+        header = {
+            "format": CHECKPOINT_FORMAT,
+            "version": CHECKPOINT_VERSION,
+            "rankwise": __version__,
+            "fit": self.fit,
+            "run": tree,
+        }
         write_arrays(path, {**packer.arrays, "about": np.frombuffer(json.dumps(header).encode(), np.uint8)})
         self._own = [*self._own[-1:], path]
         self._tidy()

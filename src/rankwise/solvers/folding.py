@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .. import losses
+from .._arrays import Array
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
+from ..model.ranking import AXES
 from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
 from ..observations import Observations, is_frame
@@ -20,9 +21,7 @@ from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
 from .row_priors import restored_prior
 
-Array = NDArray[Any]
-AXES = ("rows", "columns")
-ROUNDS = 300  # solves of a row at most; rows that no longer move are removed from later rounds
+MAX_SOLVES = 300  # solves of a row at most; rows that no longer move are removed from later rounds
 FARTHEST = 16.0  # largest extrapolation, in steps
 SETTLED = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers
 ROUNDED = 0.01  # corners of nonsmooth losses are rounded over this fraction of the mean loss; over 50 times it at first
@@ -78,7 +77,7 @@ def fold_in(
         raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
     base = model if axis == "rows" else model.transposed()
     solver = RowFolder.of(base, _loss(model, loss))
-    batch = Batch.read(base, new, axis, names)
+    batch = NewRows.read(base, new, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         folded = solver.model(batch, *solver.solve(batch, n_jobs))
     return folded if axis == "rows" else folded.transposed()
@@ -93,7 +92,7 @@ def _loss(model: LowRankModel, loss: str | Loss | None) -> Loss:
 
 
 @dataclass(frozen=True)
-class Batch:
+class NewRows:
     """New rows: their number, entries in the model's columns (None if there are no entries), and labels."""
 
     size: int
@@ -101,7 +100,7 @@ class Batch:
     labels: Array | None = None
 
     @classmethod
-    def read(cls, model: LowRankModel, new: Any, axis: str, names: dict[str, Any]) -> "Batch":
+    def read(cls, model: LowRankModel, new: Any, axis: str, names: dict[str, Any]) -> "NewRows":
         """Read new rows, or new columns as rows of the transpose."""
         wide = is_frame(new) and {use for use, name in names.items() if name is not None} <= {"row"}
         matrix, labels = read_wide(new, names.get("row")) if wide else (new, (None, None))
@@ -223,7 +222,7 @@ class RowFolder:
         smoothing = 0.0 if loss.smooth else (ROUNDED / model.scale) ** 2
         return cls(model, loss, Learned(rows, cols, False, smoothing), rotation)
 
-    def solve(self, batch: Batch, n_jobs: int | None = -1) -> tuple[Array, Array]:
+    def solve(self, batch: NewRows, n_jobs: int | None = -1) -> tuple[Array, Array]:
         """Means and variances of the new rows."""
         observations, rows = batch.observations, np.arange(batch.size)
         means, variances = self._start(batch.size)
@@ -231,7 +230,7 @@ class RowFolder:
             return means, variances
         side = self._side(replace(self.learned.rows, means=means, variances=variances), observations, n_jobs)
         moving, iterates = np.ones(batch.size, bool), [side.means]
-        for k in range(ROUNDS):
+        for k in range(MAX_SOLVES):
             moves = self._improve(side, k)
             means[rows[moving]], variances[rows[moving]] = side.means[moving], side.variances[moving]
             moving &= moves  # a row that has converged stays, so that it does not depend on the other rows
@@ -297,7 +296,7 @@ class RowFolder:
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
         return np.asarray((moved > SETTLED[size.itemsize] * size) | (smoothing > learned.smoothing))
 
-    def model(self, batch: Batch, means: Array, variances: Array) -> LowRankModel:
+    def model(self, batch: NewRows, means: Array, variances: Array) -> LowRankModel:
         """The model of the new rows."""
         base, learned = self.base, self.learned
         rank, dtype = self.rotation.shape[0], base.U.dtype

@@ -1,21 +1,20 @@
 """Greedy efficient component optimization: a pursuit that refits the whole core between its two bases."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .. import spectral
+from .._arrays import Array
 from ..objectives import Movable
 from ..spectral import as_operator
 from .base import NamedSolver, Solver
 from .history import StepReport
 from .steps import first_weight, minimise
 from .validation import MOVABLE, SMOOTH, Need, need_count
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

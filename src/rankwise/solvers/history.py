@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import NDArray
+
+from .._arrays import Array
 
 
 class StepReport(NamedTuple):
@@ -123,7 +124,7 @@ class History(Sequence[Record]):
         """Add the record of the newest step."""
         self._records.append(record)
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> Array:
         """Return one field of all records, shape (n_steps,)."""
         return np.array([getattr(record, name) for record in self])
 

@@ -4,14 +4,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from ..model import LowRankModel, Seen
 from ..objectives import Entrywise, Movable, Objective
 from .base import Solver
 
-Array = NDArray[Any]
 NEGLIGIBLE = 1e-4  # singular values below this fraction of the largest are left out of a truncated model
 
 

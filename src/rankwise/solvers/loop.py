@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from .._arrays import Array
 from .._checks import is_whole
 from .._digests import checksum
 from .._errors import DataError, SettingError
@@ -28,7 +28,7 @@ from .stopping import Status, Stopping
 
 log = logging.getLogger("rankwise")
 
-ScoreFunction = Callable[[NDArray[Any], NDArray[Any]], float]  # of targets and predictions
+ScoreFunction = Callable[[Array, Array], float]  # of targets and predictions
 
 
 @dataclass(frozen=True)
@@ -229,14 +229,14 @@ def _stuck(report: StepReport, value: float, objective: Objective) -> Status | N
     return Status("no-descent", f"No step lowers the value {at}.")
 
 
-def _mean_loss(loss: Loss, weights: NDArray[Any] | None) -> ScoreFunction:
+def _mean_loss(loss: Loss, weights: Array | None) -> ScoreFunction:
     return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 
 def _both_labelled(one: Observations, other: Observations) -> bool:
     """Return whether the rows of both, or the columns of both, have labels."""
     sides = (one.row_labels, other.row_labels), (one.col_labels, other.col_labels)
-    return any(mine is not None and theirs is not None for mine, theirs in sides)
+    return any(first is not None and second is not None for first, second in sides)
 
 
 class _Scorer:
@@ -275,7 +275,7 @@ class _Scorer:
         return float(self.score(self.targets, predicted))
 
 
-LONG = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
+SLOW_REHEARSAL = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
 _rehearsed: set[Hashable] = set()
 
 
@@ -293,7 +293,7 @@ def _rehearse(objective: Objective, solver: Solver[Any, Any]) -> float:
         return 0.0
     start = time.perf_counter()
     extra = {"extra": {"phase": "compiling"}}
-    warning = threading.Timer(LONG, log.warning, ["compiling kernels for this loss, once"], extra)
+    warning = threading.Timer(SLOW_REHEARSAL, log.warning, ["compiling kernels for this loss, once"], extra)
     warning.daemon = True
     warning.start()
     try:

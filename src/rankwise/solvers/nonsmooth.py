@@ -1,13 +1,13 @@
 """Greedy low-rank learning for nonsmooth objectives: Algorithm 3 of the paper."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from .. import spectral
+from .._arrays import Array
 from .._checks import is_number
 from .._errors import SettingError
 from ..model import LowRankModel
@@ -19,7 +19,6 @@ from .resume import resume_path
 from .steps import bisect
 from .validation import need_count, need_positive, need_share
 
-Array = NDArray[Any]
 STEP_RULES = ("best", "paper")
 
 

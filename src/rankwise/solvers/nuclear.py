@@ -1,12 +1,12 @@
 """Nuclear-norm regularization: AIS-Impute, and soft-impute as its unaccelerated case."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite, is_number
 from .._errors import SettingError
 from ..objectives import Movable
@@ -15,11 +15,10 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_count, need_positive
 
-Array = NDArray[Any]
 DIVERGED = 1e8  # times the first value: then the Lipschitz constant is too small
 FLOOR = 1e-4  # smallest weight of the search for a rank, relative to the largest useful one
 ABOVE = 10  # consecutive steps above the wanted rank after which a weight is rejected
-SPARE = 5  # random directions beside the last subspace, so that the rank can grow
+RANDOM_DIRECTIONS = 5  # random directions beside the last subspace, so that the rank can grow
 NEW = 0.03  # smallest squared norm outside the span of the others for a direction of the start block
 
 
@@ -174,10 +173,10 @@ class AISImpute(Solver[Movable, ProximalState]):
         here = LowRank(theta, point.U, point.V, gradient.each)  # the factors as stored: half the bytes, and exactly X
         target = SparsePlusLowRank(-1.0 / lipschitz * gradient, here)
         left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
-        kept = values > weight / lipschitz
-        kept[state.most :] = False
+        retained = values > weight / lipschitz
+        retained[state.most :] = False
         state.before = state.now
-        state.now = Iterate(left[:, kept], values[kept] - weight / lipschitz, right[:, kept])
+        state.now = Iterate(left[:, retained], values[retained] - weight / lipschitz, right[:, retained])
         objective.move(state.now.s, state.now.U, state.now.V)
         value = objective.value() + state.weight * float(state.now.s.sum())
         if value > state.value:
@@ -194,7 +193,7 @@ class AISImpute(Solver[Movable, ProximalState]):
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
         while True:
-            state = ProximalState(weight, weight, rank + SPARE, best, best, limit)
+            state = ProximalState(weight, weight, rank + RANDOM_DIRECTIONS, best, best, limit)
             solution = self._solve_at(objective, state, rank)
             if solution.s.size <= rank:
                 high, best = weight, solution
@@ -231,13 +230,13 @@ def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
 
 def _top_value(objective: Movable) -> float:
     """Return the top singular value of the gradient at zero: for larger weights, the solution is zero."""
-    start = np.random.default_rng(0).standard_normal((objective.shape[1], SPARE))
+    start = np.random.default_rng(0).standard_normal((objective.shape[1], RANDOM_DIRECTIONS))
     return float(block_svd(objective.gradient(), start, 10)[1][0])
 
 
 def _basis(V: Array, most: int, rng: Generator) -> Array:
     """Return a start block: at most `most` directions that nearly span V's unit columns, and random ones."""
     squares, vectors = (part[..., ::-1][..., :most] for part in np.linalg.eigh(V.T @ V))
-    kept = squares > NEW
-    span = V @ (vectors[:, kept] / np.sqrt(squares[kept]))
-    return widen(span, min(span.shape[1] + SPARE, V.shape[0]), rng)
+    retained = squares > NEW
+    span = V @ (vectors[:, retained] / np.sqrt(squares[retained]))
+    return widen(span, min(span.shape[1] + RANDOM_DIRECTIONS, V.shape[0]), rng)

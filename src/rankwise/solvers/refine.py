@@ -1,17 +1,15 @@
 """Line 5 of Algorithm 2: which coefficients are refitted when a term is added."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..objectives import Objective
 from .steps import minimise, solve_quadratic
 from .validation import SMOOTH, Need, need_count, need_share
-
-Array = NDArray[Any]
 
 
 @runtime_checkable

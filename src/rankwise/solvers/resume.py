@@ -1,19 +1,22 @@
 """Warm starts from a model: its sides for new rows and columns, or its terms as the start of a longer path."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..engines import Engine
-from ..model import LearnedSide, LowRankModel
+from ..model import Learned, LearnedSide, LowRankModel
 from ..objectives import Entrywise, Movable, Objective, Problem
 from ..objectives.sides import Side
 from ..observations import LabelIndex
+from .sweep_state import OFFSETS
 from .validation import MOVABLE, check_needs
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from .sweeps import Sweeps
 
 
 def check_start(objective: Objective, start: Any) -> None:
@@ -38,6 +41,22 @@ def side_places(problem: Problem, model: LowRankModel) -> tuple[Array, Array]:
     entries = problem.observations
     rows = places(entries.row_labels, model.row_labels, entries.shape[0], model.shape[0])
     return rows, places(entries.col_labels, model.col_labels, entries.shape[1], model.shape[1])
+
+
+def resumable_sides(solver: "Sweeps", start: LowRankModel, rank: int) -> Learned:
+    """Return the sides of a model; raise `SettingError` unless it was fitted by such sweeps with the same offsets."""
+    name, learned = type(solver).__name__, start.learned
+    if learned is None or learned.uncertain != solver.uncertain:
+        raise SettingError(f"{name} can only be warm-started from a model fitted by {name}; set warm_start=False.")
+    bare = solver.offsets == "none" and start.offsets is not None
+    if bare or (learned.rows.offset, learned.cols.offset) != OFFSETS[solver.offsets]:
+        raise SettingError(f"offsets={solver.offsets!r} differs from the offsets of the model; set warm_start=False.")
+    if rank < learned.rank:
+        raise SettingError(
+            f"`rank` must be at least the model's, {learned.rank}, for a warm start of {name}, got {rank}; for "
+            "predictions of a lower rank use `predict_entries(..., rank=)`, or set warm_start=False."
+        )
+    return learned
 
 
 def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: Engine, dtype: Any) -> Side:

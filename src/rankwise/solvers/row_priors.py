@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import all_finite
 from .._errors import SettingError
 from ..engines import Engine, Shard
@@ -14,7 +15,6 @@ from ..model import PriorArrays
 from ..objectives.sides import Side
 from ..spectral.tall import blended
 
-Array = NDArray[Any]
 STEPS = 2  # of conjugate gradients per sweep
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..model import LowRankModel
 from ..objectives import Checkpointable, Objective
@@ -21,7 +21,7 @@ class SavedRun:
 
     place: Any  # snapshot of the objective
     state: Any
-    thetas: list[NDArray[Any]]
+    thetas: list[Array]
     values: list[float]
     initial_value: float
     records: list[Record]

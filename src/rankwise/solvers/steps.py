@@ -1,17 +1,15 @@
 """Step length along a new rank-one term, and minimization over a few coefficients."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 
+from .._arrays import Array
 from ..objectives import Objective, Restriction
 
-Array = NDArray[Any]
 Valued = Callable[[Array], tuple[float, Array]]
-TRIES = 60
+MAX_BACKTRACKS = 60  # changes of the curvature bound at most
 MAX_EVALUATIONS = 80  # to find where f is finite
 
 
@@ -38,11 +36,11 @@ def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
         return bool(reached < value and reached <= value - sigma**2 / (2 * bound))
 
     growth = 0.5 if holds(bound) else 2.0
-    for tries in range(1, TRIES):
+    for tries in range(1, MAX_BACKTRACKS):
         if holds(growth * bound) == (growth > 1):
             return -sigma / (growth * bound if growth > 1 else bound), tries + 2
         bound *= growth
-    return (-sigma / bound if growth < 1 else 0.0), TRIES + 1
+    return (-sigma / bound if growth < 1 else 0.0), MAX_BACKTRACKS + 1
 
 
 def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..losses import Loss
 from ..model import Offsets
 from ..objectives import Problem
@@ -13,6 +14,8 @@ from .row_priors import RowPrior
 from .steps import bisect
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
+OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
+OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
 
 
 @dataclass
@@ -92,17 +95,17 @@ class SweepState:
             return
         largest = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
         effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
-        kept = effects >= least_effect
-        kept[effects.argmax()] = True
-        self.narrow(kept)
+        retained = effects >= least_effect
+        retained[effects.argmax()] = True
+        self.narrow(retained)
         self.rank = self.rows.rank
 
-    def narrow(self, kept: NDArray[np.bool_]) -> None:
-        """Remove the factors outside the mask `kept` from both sides."""
-        if kept.all():
+    def narrow(self, retained: NDArray[np.bool_]) -> None:
+        """Remove the factors outside the mask `retained` from both sides."""
+        if retained.all():
             return
         for k, (side, _) in enumerate(self.sides):
-            places = side.narrow(np.flatnonzero(kept))
+            places = side.narrow(np.flatnonzero(retained))
             if self.priors:
                 self.priors[k].narrow(places)
 
@@ -129,3 +132,12 @@ def best_constant(problem: Problem) -> float:
         if weight > 0:
             return sign * weight
     return 0.0
+
+
+def descending_length(problem: Problem, U: Array, V: Array, s: Array) -> float:
+    """Factor 1, 1/2, 1/4, ... of the step ``-U diag(s) V.T`` with which it does not raise the value."""
+    phi, length = problem.along(U, V, -s), 1.0
+    value = problem.value()
+    while length > 1e-9 and not phi(np.array([1.0, length]))[0] <= value:
+        length *= 0.5
+    return length

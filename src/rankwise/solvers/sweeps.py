@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from .._checks import is_whole
 from .._errors import SettingError
@@ -16,15 +15,12 @@ from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .resume import resumed_side, side_places
+from .resume import resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
-from .sweep_state import SweepState, best_constant, place_constant
-from .validation import NO_OFFSETS, SIDES, Need, need_not_negative, need_positive
+from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
+from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
-Array = NDArray[Any]
-OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
-OFFSETS["both"] = (True, True)
-SPARE = 4  # additional directions in the block power iterations that start new factors
+OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
 LEAST_RIDGE = 1e-9
@@ -48,7 +44,7 @@ class Sweeps(Solver[Problem, SweepState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """Observed entries without a ridge and without fixed offsets."""
-        return (SIDES, NO_OFFSETS)
+        return (HAS_SIDES, NO_OFFSETS)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -77,7 +73,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def resume(self, objective: Problem, rank: int, start: LowRankModel) -> SweepState:
         """Start from the sides of a model, with added rows and columns, and solve for the columns once."""
-        problem, learned = objective, self._resumable(start, rank)
+        problem, learned = objective, resumable_sides(self, start, rank)
         problem.reset()
         engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
@@ -110,21 +106,6 @@ class Sweeps(Solver[Problem, SweepState]):
         known = start.learned is not None and is_whole(rank) and rank <= start.learned.rank
         return -(-self.max_iter * (1 if known else 2) // 3)
 
-    def _resumable(self, start: LowRankModel, rank: int) -> Learned:
-        """Sides of the model; raises `SettingError` unless it was fitted by these sweeps with the same offsets."""
-        name, learned = type(self).__name__, start.learned
-        if learned is None or learned.uncertain != self.uncertain:
-            raise SettingError(f"{name} can only be warm-started from a model fitted by {name}; set warm_start=False.")
-        bare = self.offsets == "none" and start.offsets is not None
-        if bare or (learned.rows.offset, learned.cols.offset) != OFFSETS[self.offsets]:
-            raise SettingError(f"offsets={self.offsets!r} differs from the offsets of the model; set warm_start=False.")
-        if rank < learned.rank:
-            raise SettingError(
-                f"`rank` must be at least the model's, {learned.rank}, for a warm start of {name}, got {rank}; for "
-                "predictions of a lower rank use `predict_entries(..., rank=)`, or set warm_start=False."
-            )
-        return learned
-
     def step(self, objective: Problem, rng: Generator, state: SweepState) -> StepReport:
         """Add factors if the rank is not reached yet, then run one sweep."""
         n_products = 0
@@ -137,7 +118,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def _grow(self, problem: Problem, rng: Generator, state: SweepState, n: int) -> int:
         """Start new factors from the leading triplets of the negative gradient."""
-        start = rng.standard_normal((problem.shape[1], min(n + SPARE, *problem.shape)))
+        start = rng.standard_normal((problem.shape[1], min(n + OVERSAMPLING, *problem.shape)))
         U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
         length = descending_length(problem, U[:, :n], V[:, :n], s[:n] / state.curvature)
         root = np.sqrt(length * s[:n] / state.curvature)
@@ -391,15 +372,6 @@ class BayesSweeps(Sweeps):
             state.priors = self.make_priors(state)
         for prior, (side, other) in zip(state.priors, state.sides, strict=False):
             prior.improve(side, other)
-
-
-def descending_length(problem: Problem, U: Array, V: Array, s: Array) -> float:
-    """Factor 1, 1/2, 1/4, ... of the step ``-U diag(s) V.T`` with which it does not raise the value."""
-    phi, length = problem.along(U, V, -s), 1.0
-    value = problem.value()
-    while length > 1e-9 and not phi(np.array([1.0, length]))[0] <= value:
-        length *= 0.5
-    return length
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:

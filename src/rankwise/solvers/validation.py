@@ -66,7 +66,7 @@ MOVABLE = Need(
     lambda f: isinstance(f, Movable),
     'use method="glrl" or "eglrl"',
 )
-SIDES = Need(
+HAS_SIDES = Need(
     "a sum of losses over observed entries without a ridge (`rankwise.objectives.HasSides`)",
     lambda f: isinstance(f, HasSides),
     "use a `Problem`",

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from .._arrays import Array
 from .._errors import SettingError
 from ..objectives import Problem
 from ..observations import Observations
@@ -18,7 +18,6 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
 
-Array = NDArray[Any]
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
 EXACT = 1e-12  # relative residual that counts as rounding error, on which HiGHS may not terminate

@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .operators import as_operator
 from .tall import Each, by_turns, inner, times
-
-Array = NDArray[Any]
 
 
 def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Array, Array, int]:

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from .._arrays import Array
 from .tall import Each, by_turns, inner, times
 
-Vector = NDArray[Any]
+Vector = Array
 
 
 class Operator(LinearOperator):

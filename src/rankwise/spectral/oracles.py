@@ -7,6 +7,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number, is_whole
 from .._errors import SettingError
 from .blocks import orthonormal
@@ -22,8 +23,8 @@ class Triplet(NamedTuple):
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0]), rng=np.random.default_rng(0))
-    >>> print(abs(found.u).round(2), round(found.sigma, 2))
+    >>> triplet = rw.spectral.DenseSVD()(np.diag([3.0, 1.0]), rng=np.random.default_rng(0))
+    >>> print(abs(triplet.u).round(2), round(triplet.sigma, 2))
     [1. 0.] 3.0
     """
 
@@ -74,7 +75,7 @@ class PowerMethod:
     n_iter: int = 30
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Raise SettingError for invalid settings."""
         if not is_whole(self.n_iter) or self.n_iter < 1:
             raise SettingError(f"`n_iter` must be a positive integer, got {self.n_iter!r}.")
 
@@ -114,8 +115,8 @@ class Lanczos:
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.Lanczos(tol=0.01)(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
-    >>> print(round(found.sigma, 4))
+    >>> triplet = rw.spectral.Lanczos(tol=0.01)(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(triplet.sigma, 4))
     3.0
     """
 
@@ -125,7 +126,7 @@ class Lanczos:
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Raise SettingError for invalid settings."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
         if not sound or not all(is_whole(count) and count >= least for count, least in counts):
@@ -146,13 +147,13 @@ class Lanczos:
         sigma = _norm(u)
         return Triplet(u / sigma if sigma > 0.0 else u, sigma, block[0], n_products)
 
-    def _krylov(self, operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], bool, int]:
+    def _krylov(self, operator: Operator, block: Array) -> tuple[Array, Array, bool, int]:
         """Build a Krylov space from a block; blocks and bases have one vector per row.
 
         Returns the image of the best right vector, the best block, whether it converged, and the number of products.
         """
-        wanted, converged, scale = block.shape[0], False, 0.0
-        V, Z = (np.zeros((self.max_blocks * wanted, size)) for size in operator.shape[::-1])
+        n_vectors, converged, scale = block.shape[0], False, 0.0
+        V, Z = (np.zeros((self.max_blocks * n_vectors, size)) for size in operator.shape[::-1])
         inner, n = np.zeros((V.shape[0], V.shape[0])), 0
         for _ in range(self.max_blocks):
             z, w = (part.reshape(block.shape[0], -1) for part in _gram_rows(operator, block))
@@ -168,7 +169,7 @@ class Lanczos:
                 converged = True
                 break
             block = orthonormal(_outside(block, V[:n]).T).T
-        return scale * (vectors[:, -1] @ Z[:n]), vectors[:, : -wanted - 1 : -1].T @ V[:n], converged, 2 * n
+        return scale * (vectors[:, -1] @ Z[:n]), vectors[:, : -n_vectors - 1 : -1].T @ V[:n], converged, 2 * n
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,8 @@ class DenseSVD:
     --------
     >>> import numpy as np
     >>> import rankwise as rw
-    >>> found = rw.spectral.DenseSVD()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
-    >>> print(round(found.sigma, 4))
+    >>> triplet = rw.spectral.DenseSVD()(np.diag([3.0, 1.0, 0.5]), rng=np.random.default_rng(0))
+    >>> print(round(triplet.sigma, 4))
     3.0
     """
 
@@ -218,7 +219,7 @@ def get(oracle: str | Oracle) -> Oracle:
     return oracle
 
 
-def _norm(vector: NDArray[Any]) -> float:
+def _norm(vector: Array) -> float:
     """Return the Euclidean norm, scaled if squares would overflow or underflow."""
     with np.errstate(over="ignore"):
         norm = float(np.linalg.norm(vector))
@@ -240,7 +241,7 @@ def _finish(operator: Operator, v: NDArray[np.float64], n_products: int) -> Trip
     return Triplet(u / sigma if sigma > 0.0 else u, sigma, v, n_products + 1)
 
 
-def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _gram_rows(operator: Operator, block: Array) -> tuple[Array, Array]:
     """Return ``A v`` and ``A.T A v`` for the rows v of a block, as rows."""
     if block.shape[0] == 1:
         return operator.gram(block[0])
@@ -248,12 +249,12 @@ def _gram_rows(operator: Operator, block: NDArray[Any]) -> tuple[NDArray[Any], N
     return z.T, w.T
 
 
-def _outside(w: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
+def _outside(w: Array, V: Array) -> Array:
     """Return the rows of w minus their projections on the orthonormal rows of V."""
     return np.asarray(w - (w @ V.T) @ V)
 
 
-def _independent(w: NDArray[Any], scale: float) -> NDArray[Any]:
+def _independent(w: Array, scale: float) -> Array:
     """Return unit rows with the span of those of w, without directions that are rounding errors relative to `scale`."""
     squares, vectors = np.linalg.eigh(w @ w.T)
     large = squares > max((1e-12 * scale) ** 2, 1e-13 * squares[-1])

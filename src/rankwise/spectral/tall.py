@@ -5,13 +5,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from ..kernels.columns import Term, blend
 
-Array = NDArray[Any]
-Work = Callable[[slice], Array]
-Each = Callable[[Work, Sequence[slice]], list[Array]]  # maps a function over blocks of rows, possibly in threads
+BlockWork = Callable[[slice], Array]
+Each = Callable[[BlockWork, Sequence[slice]], list[Array]]  # maps a function over blocks of rows, possibly in threads
 ROWS = 1 << 13  # of a block: large enough for BLAS, small enough to be shared among threads
 
 
@@ -20,7 +19,7 @@ def blocks_of(tall: Array) -> list[slice]:
     return [slice(start, start + ROWS) for start in range(0, max(tall.shape[0], 1), ROWS)]
 
 
-def by_turns(work: Work, blocks: Sequence[slice]) -> list[Array]:
+def by_turns(work: BlockWork, blocks: Sequence[slice]) -> list[Array]:
     """Call `work` for one block after another."""
     return [work(rows) for rows in blocks]
 

@@ -17,8 +17,8 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._files import replacing
 
 # Errors of reading a damaged or foreign zip of arrays; NumPy parses headers as Python literals.
@@ -28,7 +28,7 @@ DAMAGE = (
 )
 PLAIN_KINDS = "biufUSmM"  # booleans, numbers, text, times
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-LONGEST = 1 << 24  # rows that an array without any byte may have, if the file is smaller
+MAX_EMPTY_ROWS = 1 << 24  # rows that an array without any byte may have, if the file is smaller
 DIGEST = b"sha256:"  # before the digest in the comment
 LENGTH = len(DIGEST) + 64
 
@@ -62,7 +62,7 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def read_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
+def read_arrays(file: BinaryIO) -> dict[str, Array]:
     """Return the arrays of a file by name.
 
     Raises one of `DAMAGE` if the digest does not hold, or if there is anything but plain, uncompressed arrays.
@@ -88,11 +88,11 @@ def _name(member: zipfile.ZipInfo) -> str:
     return member.filename.removesuffix(".npy")
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> NDArray[Any]:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, size: int) -> Array:
     with archive.open(member) as file:
         _check_header(file, member, size)
     with archive.open(member) as file:  # read to its end, where zipfile compares the CRC
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        array: Array = npy.read_array(file, allow_pickle=False)
     return array
 
 
@@ -101,7 +101,7 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo, size: int) -> None:
     shape, _, dtype = HEADERS[npy.read_magic(file)](file)
     if dtype.kind not in PLAIN_KINDS:
         raise ValueError(f"{member.filename} holds {dtype}")
-    longest = max(size, LONGEST)
+    longest = max(size, MAX_EMPTY_ROWS)
     if any(not 0 <= length <= longest for length in shape):
         raise ValueError(f"{member.filename} has the shape {shape}")
     if math.prod(shape) * dtype.itemsize != member.file_size - file.tell():

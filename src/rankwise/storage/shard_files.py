@@ -8,19 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
 from ..observations.build import check_csr
 from ..observations.shards import Piece
 from .archive import DAMAGE
 
-Array = NDArray[Any]
-FORMAT, VERSION = "rankwise-shards", 1
+SHARD_FORMAT, SHARD_VERSION = "rankwise-shards", 1
 MANIFEST, SHARD = "manifest.json", "shard-{:06d}-{}.npy"
-LABELS = ("row_labels.npy", "col_labels.npy")
-LARGEST = 1 << 28  # bytes of a manifest
+LABEL_FILES = ("row_labels.npy", "col_labels.npy")
+MAX_MANIFEST = 1 << 28  # bytes of a manifest
 
 
 def write_array(path: Path, array: Array) -> dict[str, str]:
@@ -142,7 +141,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest with a digest of its own."""
-        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        content = {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
         with (folder / MANIFEST).open("x") as file:
             json.dump(content | {"digest": _digest(content)}, file)
             file.flush()
@@ -156,20 +155,20 @@ class Manifest:
             raise ShardFileError(
                 f"{folder} is not a folder of shards; write one with `rankwise shards FILE -o FOLDER`."
             )
-        if path.stat().st_size > LARGEST:
-            raise ShardFileError(f"{path} is larger than {LARGEST:,} bytes, so it is not a manifest of shards.")
+        if path.stat().st_size > MAX_MANIFEST:
+            raise ShardFileError(f"{path} is larger than {MAX_MANIFEST:,} bytes, so it is not a manifest of shards.")
         version, manifest = 0, None
         try:
             content = json.loads(path.read_bytes())
-            version = int(content["version"]) if content["format"] == FORMAT else 0
-            if version == VERSION and content.pop("digest") == _digest(content):
+            version = int(content["version"]) if content["format"] == SHARD_FORMAT else 0
+            if version == SHARD_VERSION and content.pop("digest") == _digest(content):
                 manifest = cls(**{field.name: content[field.name] for field in fields(cls)})
             sound = manifest is not None and manifest._is_sound()
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             sound = False
-        if version > VERSION:
+        if version > SHARD_VERSION:
             raise ShardFileError(
-                f"{folder} has format {version}; this version of rankwise reads up to {VERSION}. Update rankwise."
+                f"{folder} has format {version}; this version of rankwise reads up to {SHARD_VERSION}. Update rankwise."
             )
         if manifest is None or not sound:
             raise ShardFileError(f"{path} is damaged, or was not written by rankwise; write the shards again.")

@@ -3,19 +3,19 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError, ShardFileError
 from ..observations.build import rows_of
 from ..observations.entries import Entries
 from ..observations.labels import as_labels
 from ..observations.observed import Observations, part_of
 from ..observations.shards import Piece, TargetFacts, target_facts
-from .shard_files import LABELS, MANIFEST, Manifest, map_array
+from .shard_files import LABEL_FILES, MANIFEST, Manifest, map_array
 from .sharding import write_shards
 
 TRANSPOSED = "transposed"
@@ -49,7 +49,7 @@ class StoredEntries(Entries):
         self._checked: set[int] = set()
         self.row_labels, self.col_labels = (
             _read_labels(self.folder / name, manifest.files[name], size, which) if name in manifest.files else None
-            for name, size, which in zip(LABELS, self.shape, ("row", "column"), strict=True)
+            for name, size, which in zip(LABEL_FILES, self.shape, ("row", "column"), strict=True)
         )
 
     def cuts(self) -> NDArray[np.int64]:
@@ -75,7 +75,7 @@ class StoredEntries(Entries):
         """Return facts about the targets, by which a loss is chosen."""
         return target_facts(self.pieces)
 
-    def few_targets(self, n: int) -> NDArray[Any]:
+    def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""
         return np.resize(self._every(max(1, self.n_observed // n), n).targets, n)
 
@@ -85,9 +85,9 @@ class StoredEntries(Entries):
 
     def _every(self, step: int, n: int) -> Observations:
         """Return every `step`-th entry, the first `n` of these."""
-        wanted, before, parts = np.arange(min(n, -(-self.n_observed // step))) * step, 0, []
+        sampled, before, parts = np.arange(min(n, -(-self.n_observed // step))) * step, 0, []
         for k, size in enumerate(self.sizes):
-            chosen = wanted[(wanted >= before) & (wanted < before + size)] - before
+            chosen = sampled[(sampled >= before) & (sampled < before + size)] - before
             before += size
             if chosen.size:
                 piece = self.piece(k)
@@ -126,7 +126,7 @@ def is_shard_folder(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / MANIFEST).is_file()
 
 
-def _read_labels(path: Path, digest: str, size: int, which: str) -> NDArray[Any] | None:
+def _read_labels(path: Path, digest: str, size: int, which: str) -> Array | None:
     labels = map_array(path, digest)
     try:
         return as_labels(labels, size, which)

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import ShardFileError
 from ..observations.build import check_duplicates, merge_repeats, sort_entries, starts_of
 from ..observations.shards import Piece, cut_rows, joined, rows_between
-from .shard_files import LABELS, Manifest, ShardFiles, write_array, write_shard
+from .shard_files import LABEL_FILES, Manifest, ShardFiles, write_array, write_shard
 from .spool import Spool
 
-Array = NDArray[Any]
 RECORDS, MERGED = "records-{:06d}", "merged"  # temporary
 
 
@@ -184,7 +184,7 @@ def _write_all(pieces: Iterable[Piece], spool: Spool, room: Path) -> None:
         if piece.weights is not None:
             weights.append(float(piece.weights.sum(dtype=np.float64)))
             heaviest = max(heaviest, float(piece.weights.max()))
-    for name, labels in zip(LABELS, spool.labels, strict=True):
+    for name, labels in zip(LABEL_FILES, spool.labels, strict=True):
         if labels is not None:
             files |= write_array(room / name, labels.astype(str) if labels.dtype.kind == "O" else labels)
     total = math.fsum(weights) if spool.weighted else float(sum(sizes))

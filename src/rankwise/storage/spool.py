@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._errors import DataError
 from ..observations.build import as_indices, as_values, check_weights, refuse_huge
 from ..observations.labels import MIXED, numbered
 
-Array = NDArray[Any]
 LINES = 1 << 21  # records read at a time
 NO_ENTRIES = "There are no entries."
 

@@ -12,13 +12,12 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._arrays import Array
 from .._checks import is_number, is_whole
 
-Array = NDArray[Any]
-Classes = Mapping[str, type[Any]]
-PLAIN = (bool, int, float, str, NoneType)
+ClassesByName = Mapping[str, type[Any]]
+JSON_TYPES = (bool, int, float, str, NoneType)
 NUMBERS = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 
 
@@ -37,7 +36,7 @@ class Packer:
         Objects that are referred to by name and not written.
     """
 
-    def __init__(self, classes: Classes, outside: Mapping[str, Any]) -> None:
+    def __init__(self, classes: ClassesByName, outside: Mapping[str, Any]) -> None:
         self.names = {kind: name for name, kind in classes.items()}
         self.outside = {id(thing): name for name, thing in outside.items()}
         self.arrays: dict[str, Array] = {}
@@ -46,7 +45,7 @@ class Packer:
 
     def plain(self, thing: Any) -> Any:
         """Return the state as JSON; add its arrays to `arrays`."""
-        if type(thing) in PLAIN:
+        if type(thing) in JSON_TYPES:
             return thing
         if id(thing) in self.outside:
             return {"outside": self.outside[id(thing)]}
@@ -89,14 +88,16 @@ class Unpacker:
     arrays : dict of str to ndarray
     """
 
-    def __init__(self, classes: Classes, outside: Mapping[str, Callable[[], Any]], arrays: dict[str, Array]) -> None:
+    def __init__(
+        self, classes: ClassesByName, outside: Mapping[str, Callable[[], Any]], arrays: dict[str, Array]
+    ) -> None:
         self.classes, self.outside, self.arrays = classes, outside, arrays
         self._made: dict[int, Any] = {}
         self._n_objects = 0
 
     def thing(self, plain: Any) -> Any:
         """Return the state that the JSON stands for."""
-        if type(plain) in PLAIN:
+        if type(plain) in JSON_TYPES:
             return plain
         if set(plain) == {"class", "fields"}:
             return self._object(plain["class"], plain["fields"])

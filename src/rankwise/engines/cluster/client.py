@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._arrays import Array
 from ..._errors import ClusterError, SettingError
 from ...losses import Loss
 from ..base import Engine, Results
@@ -26,12 +26,11 @@ from .worker import ShardWorker
 
 log = logging.getLogger("rankwise")
 
-Array = NDArray[Any]
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
-PATIENCE = 60.0  # seconds to wait for a worker if there is none
-REACH = 15.0  # seconds for the scheduler to answer
+WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
+SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
 LOST = "The Dask scheduler does not answer, so the fit cannot continue; start a cluster and fit again."
-TRIES = 20  # times that lost shards are built again for one operation
+MAX_REBUILDS = 20  # times that lost shards are built again for one operation
 
 
 @dataclass
@@ -135,7 +134,7 @@ class Cluster(Engine):
         join, doubted = calls[-1][0].join, set[str]()
         replies: list[Reply] = []
         remotes, past = list(self.remotes), list[Call]()
-        for _ in range(TRIES):
+        for _ in range(MAX_REBUILDS):
             replies += self._exchange(remotes, [*past, *calls], doubted)
             lost = self._lost()
             if not lost:
@@ -144,7 +143,7 @@ class Cluster(Engine):
                 return results
             remotes, past = self._build(lost, doubted), list(self.recover())
         raise ClusterError(
-            f"Workers were lost {TRIES} times during one operation (last {', '.join(sorted(doubted))}); "
+            f"Workers were lost {MAX_REBUILDS} times during one operation (last {', '.join(sorted(doubted))}); "
             "check their logs: too little memory is the usual reason."
         )
 
@@ -276,9 +275,10 @@ def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
         free = {address: n for address, n in workers.items() if address not in doubted}
         if free or (workers and waited > DOUBT):
             return free or workers
-        if waited > PATIENCE:
+        if waited > WORKER_TIMEOUT:
             raise ClusterError(
-                f"The Dask cluster has no worker, and none joined within {PATIENCE:g} s; start workers and fit again."
+                f"The Dask cluster has no worker, and none joined within {WORKER_TIMEOUT:g} s; "
+                "start workers and fit again."
             )
         time.sleep(0.1)
 
@@ -286,7 +286,7 @@ def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:
 def workers_of(client: Any) -> dict[str, int]:
     """Return the threads of each worker that the scheduler knows, by address."""
     try:
-        threads: dict[str, int] = client.nthreads(callback_timeout=REACH)
+        threads: dict[str, int] = client.nthreads(callback_timeout=SCHEDULER_TIMEOUT)
     except Exception as error:
         raise ClusterError(LOST) from error
     return threads

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Wait = Callable[[], None]
-SMALL = 4096  # bytes; shorter arrays are sent inside the pickle
+INLINE_BYTES = 4096  # bytes; shorter arrays are sent inside the pickle
 SECRET = 32  # bytes, of each side
 POLL = 1.0  # seconds between checks whether the worker still exists, while waiting
 GREETING = 5.0  # seconds for the other side to send its secret
@@ -93,9 +93,9 @@ def send(sock: socket.socket, value: Any, wait: Wait) -> None:
 
     def in_pickle(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes >= SMALL:
+        if raw.nbytes >= INLINE_BYTES:
             arrays.append(raw)
-        return raw.nbytes < SMALL
+        return raw.nbytes < INLINE_BYTES
 
     body = pickle.dumps(value, 5, buffer_callback=in_pickle)
     sizes = [len(body), len(arrays), *(array.nbytes for array in arrays)]

@@ -6,14 +6,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..._arrays import Array
 from ...kernels.row_parts import RowProblem
 from ..base import Node, Results
 from ..offsets import Offsets
 from ..operations import AnyOperation, Call, Join
-
-Array = NDArray[Any]
 
 
 class Zeros(NamedTuple):
@@ -31,7 +29,7 @@ class Padded(NamedTuple):
 
 
 Sent = Array | Zeros | Padded
-Change = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
+ChangeArray = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
 
 
 @dataclass
@@ -123,7 +121,7 @@ def writable(array: Sent) -> Array:
     return array if array.flags.writeable and array.flags.aligned else array.copy()
 
 
-def map_arrays(value: Any, change: Change, name: str = "") -> Any:
+def map_arrays(value: Any, change: ChangeArray, name: str = "") -> Any:
     """Return the value with every array in it replaced by ``change(dotted name, array)``."""
     if isinstance(value, np.ndarray | Zeros | Padded):
         return change(name, value)
@@ -140,7 +138,7 @@ def map_arrays(value: Any, change: Change, name: str = "") -> Any:
     return value
 
 
-def _map_args(operation: AnyOperation, args: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
+def _map_args(operation: AnyOperation, args: tuple[Any, ...], change: ChangeArray) -> tuple[Any, ...]:
     return tuple(map_arrays(arg, change, name) for name, arg in zip(operation.parameters, args, strict=True))
 
 

@@ -10,7 +10,7 @@ from .lines import POLL, Door, Line, Wait
 
 log = logging.getLogger("rankwise")
 
-REACH = 5.0  # seconds for a worker to reply
+REPLY_TIMEOUT = 5.0  # seconds for a worker to reply
 
 
 class Relay:
@@ -85,7 +85,7 @@ def reaches(client: Any, address: str) -> bool:
     """Return whether this client can connect to workers; otherwise the scheduler forwards messages."""
 
     async def reach() -> None:
-        await asyncio.wait_for(client.rpc(address).identity(), REACH)
+        await asyncio.wait_for(client.rpc(address).identity(), REPLY_TIMEOUT)
 
     try:
         client.sync(reach)

@@ -1,0 +1,7 @@
+"""Type of NumPy arrays of any dtype."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
