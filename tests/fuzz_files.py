@@ -175,12 +175,13 @@ def edited_zip(content: bytes, recipe: Recipe) -> bytes:
     """A zip of arrays with some of them changed, left out or given another's name, and a checksum that holds."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
+    header = "manifest.npy" if "manifest.npy" in parts else "about.npy"  # of a model, or of a checkpoint
     for _ in range(1 + recipe.below(3)):
         name, kind = recipe.one_of(sorted(parts)), recipe.below(8)
-        if name == "about.npy" or kind < 3:
-            about = np.frombuffer(edited_json(np.load(io.BytesIO(parts["about.npy"])).tobytes(), recipe), np.uint8)
+        if name == header or kind < 3:
+            about = np.frombuffer(edited_json(np.load(io.BytesIO(parts[header])).tobytes(), recipe), np.uint8)
             np.save(out := io.BytesIO(), about)
-            parts["about.npy"] = out.getvalue()
+            parts[header] = out.getvalue()
         elif kind == 3:
             del parts[name]
         elif kind == 4:

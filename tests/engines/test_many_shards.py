@@ -17,7 +17,7 @@ def problems(loss, monkeypatch, **options):
     """The same problem as one shard and as several, moved to the same place."""
     found = []
     for smallest in (1 << 16, 40):
-        monkeypatch.setattr(cutting, "SMALLEST", smallest)
+        monkeypatch.setattr(cutting, "MIN_SHARD", smallest)
         seen = make_observations(loss, np.random.default_rng(2), SHAPE, 0.5, weights=True)
         found.append(Problem(seen, loss, dtype=np.float64, **options))
     one, many = found
@@ -74,7 +74,7 @@ def test_sweeps_are_those_of_one_shard(monkeypatch, solver):
 
 
 def test_the_transpose_has_the_threads_that_were_asked_for(monkeypatch):
-    monkeypatch.setattr(cutting, "SMALLEST", 40)
+    monkeypatch.setattr(cutting, "MIN_SHARD", 40)
     seen = make_observations(Square(), np.random.default_rng(2), (2, 400), 0.9)
     problem = Problem(seen, Square(), n_jobs=3)
     assert len(problem.engine.shards) < 3 < len(problem.engine_of("columns").shards)

@@ -15,7 +15,7 @@ from rankwise.observations import shards as cutting
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Small shards and small chunks, so that there are many of both."""
-    monkeypatch.setattr(cutting, "SMALLEST", 40)
+    monkeypatch.setattr(cutting, "MIN_SHARD", 40)
     monkeypatch.setattr(text, "BATCH_ENTRIES", 50)
     monkeypatch.setattr(text, "ARROW_BYTES", 500)
 

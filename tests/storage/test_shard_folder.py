@@ -31,7 +31,7 @@ from rankwise.storage.shard_files import MANIFEST, ShardFiles, _digest, write_sh
 
 @pytest.fixture(autouse=True)
 def many_small_shards(monkeypatch):
-    monkeypatch.setattr(cutting, "SMALLEST", 40)
+    monkeypatch.setattr(cutting, "MIN_SHARD", 40)
 
 
 def entries(n_rows=60, n_cols=17, density=0.5, seed=0):

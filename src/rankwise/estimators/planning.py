@@ -98,7 +98,9 @@ class FitRequest:
         if isinstance(self.rank, str) and self.rank != "auto":
             raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
         if self.offsets not in ("auto", *OFFSETS):
-            raise SettingError(f"`offsets` must be 'auto', {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
+            raise SettingError(
+                f"`offsets` must be one of 'auto', {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}."
+            )
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
         if sweeps and self.method is solver and self.offsets != "auto":
             raise SettingError(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
+from .labels import LabelIndex
 from .shards import TargetFacts
 
 if TYPE_CHECKING:
@@ -38,6 +39,16 @@ class Entries(ABC):
     n_observed: int
     total_weight: float
     heaviest: float
+
+    @property
+    def row_index(self) -> LabelIndex:
+        """Labels of the rows and their positions."""
+        return LabelIndex(self.row_labels, self.shape[0], "row")
+
+    @property
+    def col_index(self) -> LabelIndex:
+        """Labels of the columns and their positions."""
+        return LabelIndex(self.col_labels, self.shape[1], "column")
 
     @abstractmethod
     def engine(self, loss: Any, dtype: np.dtype[Any], n_jobs: int | None) -> Any:

@@ -331,7 +331,7 @@ class Observations:
         indptr = np.searchsorted(entries, self.indptr.astype(np.int64)).astype(np.uint64)
         return self._subset(indptr, entries, self.shape, (self.row_index, self.col_index))
 
-    def aligned(self, other: "Observations") -> "Observations":
+    def aligned(self, other: "Observations | Entries") -> "Observations":
         """These entries in the shape of `other`, rows and columns matched by `LabelIndex.align`.
 
         Entries whose row or column `other` does not have are left out; the log says how many.
