@@ -26,6 +26,7 @@ from .files import opened
 from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
 
 ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
+FIRST_LINES = 100  # lines by which the labels are guessed to be integers
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
 SHOWN_CHARACTERS = 80  # characters of a bad line that an error repeats
@@ -125,9 +126,9 @@ class TextFile:
         return ascii_bytes and not returns and separator.isascii() and separator not in ('"', "\n", "\r")
 
     def _is_whole(self, role: str) -> bool:
-        """Whether the labels in the sample are integers."""
+        """Whether the labels in the first lines are integers; a guess, which the batches check."""
         at, skip = self.columns[role], self.dialect.start
-        lines = [self.dialect.split(line) for line in self.sample[skip:] if line.strip()]
+        lines = [self.dialect.split(line) for line in self.sample[skip : skip + FIRST_LINES] if line.strip()]
         return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
 
     def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[EntryBatch]:
