@@ -23,6 +23,7 @@ from rankwise import (
     SettingError,
     datasets,
     load,
+    loss,
     solve,
 )
 from rankwise._errors import NotFittedError
@@ -523,3 +524,13 @@ def test_a_file_without_labels_has_no_name_of_a_column(tmp_path):
     fitted.save(tmp_path / "without", labels=False)
     assert b"secret" in (tmp_path / "with").read_bytes() and b"secret" not in (tmp_path / "without").read_bytes()
     assert load(tmp_path / "without").n_features_in_ == 2
+
+
+def test_a_custom_loss_is_not_in_a_file_and_fit_says_so(tmp_path):
+    custom = loss(lambda x, o: abs(x - o))
+    seen = datasets.ratings(12, 10, rank=1, density=0.6).observations
+    MatrixCompletion(custom, rank=1, method="glrl-nonsmooth").fit(seen).save(tmp_path / "m")
+    restored = load(tmp_path / "m")
+    with pytest.raises(SettingError, match=r"'loss' parameter .* which the file does not contain"):
+        restored.fit(seen)
+    assert restored.set_params(loss="l1").fit(seen).model_.loss.name == "l1"

@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -102,11 +102,21 @@ def _subclasses(kind: type[Any]) -> list[type[Any]]:
     return [kind, *(each for child in kind.__subclasses__() for each in _subclasses(child))]
 
 
+@dataclass(frozen=True, repr=False)
+class NotStored:
+    """Placeholder for a parameter that a file cannot hold; `fit` rejects it until it is set again."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return f"{self.text}, which the file does not contain; set it with `set_params`"
+
+
 def to_plain(value: Any) -> Any:
     """Return a parameter in JSON types.
 
-    Losses, solvers and oracles of the package become their class name and fields. Random generators become None;
-    objects of other classes their text, which `fit` rejects by name.
+    Losses, solvers and oracles of the package become their class name and fields, and random generators None. Objects
+    of other classes, such as a custom loss, are not stored: `fit` of the restored estimator asks for them.
     """
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
@@ -122,13 +132,15 @@ def to_plain(value: Any) -> Any:
         names = inspect.signature(type(value)).parameters
         parts = {name: to_plain(getattr(value, ATTRIBUTES.get(name, name))) for name in names}
         return {"class": type(value).__name__, "fields": parts}
-    return repr(value)
+    return {"not_stored": repr(value)}
 
 
 def from_plain(plain: Any) -> Any:
     """Return the parameter that `to_plain` wrote. Only classes of the package are constructed."""
     if not isinstance(plain, dict):
         return plain
+    if "not_stored" in plain:
+        return NotStored(str(plain["not_stored"]))
     if "loss" in plain:
         return losses.from_plain(plain["loss"])
     return PARAMETER_CLASSES[plain["class"]](**{name: from_plain(part) for name, part in plain["fields"].items()})
