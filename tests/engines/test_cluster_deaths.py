@@ -125,7 +125,7 @@ def test_one_after_the_other_dies_until_one_is_left(client, processes, monkeypat
 
 
 def test_one_dies_while_lost_shards_are_made_anew(client, processes, monkeypatch):
-    killed, make = [], Cluster._make
+    killed, make = [], Cluster._start
 
     def hooked(engine, address, numbers, n_threads):
         remote = make(engine, address, numbers, n_threads)
@@ -135,7 +135,7 @@ def test_one_dies_while_lost_shards_are_made_anew(client, processes, monkeypatch
         return remote
 
     killer = Killer(monkeypatch, client, {})
-    monkeypatch.setattr(Cluster, "_make", hooked)
+    monkeypatch.setattr(Cluster, "_start", hooked)
     before, after = fit_with(client, monkeypatch, {30: ("before", one)})
     assert len(killed) == 1 and len(before) == 3 and len(after) == 1 and killed[0] not in after
 

@@ -122,7 +122,7 @@ class LinksOfTwoColumns(SignedLinkPredictor):
         return self
 
     def _predict_pairs(self, X, scale):
-        if "model_" in vars(self) and np.ndim(X) == 2:
+        if "model_" in vars(self) and np.asarray(X).ndim == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
         return super()._predict_pairs(first_two(X), scale)
 
