@@ -32,12 +32,13 @@ class Operation(Generic[ResultT, *ArgsT]):
     method : callable
         Called with the shard and the arguments.
     join : Join
+        How the results of the shards are combined.
     by_row : tuple of str
         Arguments with one line for every row of the matrix, of which a worker is sent the lines of its own rows. A part
         of an argument has a dotted name such as ``"offsets.rows"``.
     large : tuple of str
-        Large arrays, by the names of arguments or of their parts, that are padded with columns of zeros, which are not
-        sent to workers.
+        Large arrays, by the names of arguments or of their parts, that end in columns of zeros as padding. A cluster
+        sends them without these columns, and the worker adds them again.
 
     Attributes
     ----------

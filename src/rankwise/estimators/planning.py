@@ -169,7 +169,7 @@ def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[A
     """Return the loss object; "auto" is logistic for targets of -1 and +1, else Huber for BayesSweeps, else square.
 
     Huber's loss becomes linear at 1.345 standard deviations of the targets, where it has 95 % of the efficiency of the
-    square loss under normal noise; on MovieLens 1M it lowers RMSE by 0.002 and MAE by 0.003 (docs/refinement.md).
+    square loss under normal noise; on MovieLens 1M it lowers RMSE by 0.002 and MAE by 0.003 (docs/constants.md).
     """
     if not (isinstance(loss, str) and loss == "auto"):
         return losses.get(loss)

@@ -59,7 +59,7 @@ def _are_below(n: int, targets: Array) -> Mask:
 
 
 REALS = Domain("any real number", _are_finite)
-SIGNS = Domain("-1 or +1", _are_signs, "Map 0/1 data with `2 * y - 1`.")
+SIGNS = Domain("-1 or +1", _are_signs, 'Map 0/1 data with `2 * y - 1`; for real numbers use "huber" or "square".')
 COUNTS = Domain("zero or more", _are_counts, "Counts cannot be negative.")
 
 
