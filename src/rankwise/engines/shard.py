@@ -8,11 +8,12 @@ import numpy as np
 
 from .._arrays import Array
 from .._digests import checksum
-from ..kernels import pattern
+from ..kernels import pattern, tile_losses
 from ..kernels.expected import majorised
 from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
-from ..kernels.row_solver import uncached_solve_rows
+from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
+from ..kernels.tile_losses import TileLoss
 from ..losses import Loss
 from ..observations import Piece
 from .base import Buffers
@@ -43,7 +44,7 @@ class Shard:
         self.buffers = Buffers()
         self._allocate = allocate or (lambda name: np.zeros(piece.indices.size, dtype))
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
-        self.loss, self.formula = loss.compiled, loss.formula
+        self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
         self.targets = _fixed(piece.targets.astype(dtype, copy=False))
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
@@ -214,15 +215,18 @@ class Shard:
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
-        solve = self.loss.solve_rows if problem.built_in else uncached_solve_rows
-        sums = solve(self.formula, self._entries(design), problem, trial, *rows)
+        solve = solve_rows if problem.built_in else uncached_solve_rows
+        sums = solve(self._tile_loss(design), self._entries(design), problem, trial, *rows)
         return rows, np.array(sums)
 
     @operation(Join.SUM, by_row=("means", "variances"), large=("design.factors", "design.variances"))
     def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)
-        return np.array([self.loss.expected_loss(self.formula, self._entries(design), means[own], variances[own])])
+        return np.array([expected_loss(self._tile_loss(design), self._entries(design), means[own], variances[own])])
+
+    def _tile_loss(self, design: Design) -> TileLoss:
+        return tile_losses.tile_loss(self.formula, design.factors.dtype, cached=self.cached)
 
     def _entries(self, design: Design) -> RowEntries:
         return RowEntries(self.indptr, self.indices, self.targets, self.weights, design.padded())

@@ -15,6 +15,8 @@ from typing import Any
 import numba
 import platformdirs
 from numba.core.caching import FunctionCache, NullCache
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 # Sums may be reassociated and fused, so that loops vectorize; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
@@ -24,6 +26,8 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfun
 INNER = OPTIONS | {"no_cpython_wrapper": True}
 # A call left in a loop prevents vectorization, and updates the reference counts of its array arguments.
 INLINED = OPTIONS | {"forceinline": True}
+
+CALLBACK = {name: option for name, option in OPTIONS.items() if name != "no_cfunc_wrapper"}
 
 
 def private_folder(path: Path) -> Path | None:
@@ -116,6 +120,16 @@ def part(function: Callable[..., Any]) -> Any:
     of one program has the same type name as that of another.
     """
     return numba.njit(cache=False, **INNER | INLINED)(function)
+
+
+def callback(function: Callable[..., Any], signature: Any, cached: bool) -> Any:
+    """Compile `function` now, as a C function that kernels call by its address."""
+    compiled = CFunc(function, normalize_signature(signature), {}, CALLBACK)
+    compiled.py_func = function
+    if cached:
+        compiled._cache = LazyCache(compiled)
+    compiled.compile()
+    return compiled
 
 
 def uncached(kernel: Any) -> Any:

@@ -31,16 +31,16 @@ class MixedFormula(NamedTuple):
 # Numba cannot index types at run time, so the branches over the kinds of losses are written as source code.
 LOOK_UP = """
 def of_column(p, x, code):
-    j, o = p.columns[uint64(code)], p.values[uint64(code)]
-    kind, start, x = p.kinds[j], p.starts[j], x + p.shifts[j]
+    j, o = uint64(p.columns[uint64(code)]), p.values[uint64(code)]
+    kind, start, x = p.kinds[j], uint64(p.starts[j]), x + p.shifts[j]
     result = 0.0
 {branches}
     return p.scales[j] * result
 """
 LOOK_UP_EXPECTED = """
 def of_column(p, m, s, code):
-    j, o = p.columns[uint64(code)], p.values[uint64(code)]
-    kind, start, x, scale = p.kinds[j], p.starts[j], m + p.shifts[j], p.scales[j]
+    j, o = uint64(p.columns[uint64(code)]), p.values[uint64(code)]
+    kind, start, x, scale = p.kinds[j], uint64(p.starts[j]), m + p.shifts[j], p.scales[j]
 {branches}
     else:
         return two_point(p, m, s, code)
@@ -96,5 +96,5 @@ def _compile(template: str, call: str, kinds: Sequence[type[Any] | None], **name
 def _construction(kind: type[Any]) -> str:
     """Source code that rebuilds a column's parameters from the flat array of all columns."""
     if FORMULAS[kind].has_array:
-        return f"{kind.__name__}(p.parameters[start : p.starts[j + 1]])"
-    return f"{kind.__name__}({', '.join(f'p.parameters[start + {k}]' for k in range(len(kind._fields)))})"
+        return f"{kind.__name__}(p.parameters[start : uint64(p.starts[j + uint64(1)])])"
+    return f"{kind.__name__}({', '.join(f'p.parameters[start + uint64({k})]' for k in range(len(kind._fields)))})"

@@ -3,13 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, uint64
+from numba import uint64
 
-from .expected import expected_at
 from .jit import inner, part
 from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
+from .tile_losses import BUFFER, TILE, at_pointer, padded_count
 
-TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
 _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 
 
@@ -30,6 +29,7 @@ class Work(NamedTuple):
     variance: Any  # (width,)
     second_moment: Any  # (width,): mean**2 + variance
     shrunk: Any  # (width,): a row of `scaled` over the diagonal
+    tile: Any  # (8, TILE): the eight vectors that follow
     linear: Any  # (TILE,): factors @ mean
     base: Any  # (TILE,)
     base_variance: Any  # (TILE,)
@@ -47,6 +47,7 @@ class Work(NamedTuple):
     solution: Any  # (width,)
     inverse_diagonal: Any  # (width,)
     vector: Any  # (width,): right-hand side, then solution, of the system that is solved
+    sums: Any  # (3,), float64: results of `approximate_entries`
     zeros: Any  # (width,): mean and precisions of a row without a prior
 
 
@@ -54,19 +55,13 @@ class Work(NamedTuple):
 def workspace(design):
     """Scratch for rows with this design."""
     kind, width = design.factors.dtype, design.factors.shape[1]
-    a, b, c = np.zeros((4, width), kind), np.zeros((8, TILE), kind), np.zeros((6, width))
+    a, b, c = np.zeros((4, width), kind), np.zeros(BUFFER, kind), np.zeros((6, width))
     c[1] = 1.0  # the diagonal, also beyond the last component
     return Work(
-        *(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
+        *(a[0], a[1], a[2], a[3], b, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
         *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
-        *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4], c[5]),
+        *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4], np.zeros(3), c[5]),
     )
-
-
-@part
-def padded_count(n):
-    """`n` rounded up to whole registers of float64, because a remainder loop would not be vectorized."""
-    return (n + _3) // _4 * _4
 
 
 @part
@@ -117,39 +112,11 @@ def predict(n, work):
 
 
 @part
-def tile_loss(loss, n, work):
-    """Expected loss of the tile's entries."""
-    value_sum, linears, bases, spreads = 0.0, work.linear, work.base, work.prediction_variance
-    targets, weights = work.target, work.weight
-    for k in range(padded_count(n)):
-        x = float64(linears[k]) + float64(bases[k])
-        value, _, _ = expected_at(loss, x, float64(spreads[k]), float64(targets[k]))
-        w = float64(weights[k])
-        value_sum += w * value if w > 0.0 else 0.0
-    return value_sum
-
-
-@part
 def approximate(loss, n, scale, work):
-    """Store the quadratic approximation of each entry's expected loss, times `scale`.
-
-    Returns the expected loss of the tile, the value of the approximations at a row of zeros without variance, and the
-    sum of the curvatures, all three without `scale`.
-    """
-    value_sum, at_zero, curvature_sum = 0.0, 0.0, 0.0
-    linears, bases, spreads = work.linear, work.base, work.prediction_variance
-    targets, weights, noises = work.target, work.weight, work.base_variance
-    curvatures, rhs_weights = work.curvature, work.rhs_weight
-    for k in range(padded_count(n)):
-        linear, spread, w = float64(linears[k]), float64(spreads[k]), float64(weights[k])
-        x = linear + float64(bases[k])
-        value, slope, weight = expected_at(loss, x, spread, float64(targets[k]))
-        value_sum += w * value if w > 0.0 else 0.0  # also where the value is infinite
-        at_zero += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
-        curvature_sum += w * weight
-        curvatures[k] = scale * w * weight
-        rhs_weights[k] = scale * w * (weight * linear - slope)
-    return value_sum, at_zero, curvature_sum
+    """Store the quadratic approximations of the tile's entries; return the three sums of `approximate_entries`."""
+    sums = work.sums
+    at_pointer(loss, work.tile, n, scale, sums)
+    return sums[0], sums[1], sums[2]
 
 
 @part

@@ -15,14 +15,12 @@ from .jit import INNER, jit, part, uncached
 from .lanes import STRIDE
 from .ldl import solve_positive
 from .row_entries import (
-    TILE,
     add_outer_products,
     add_vectors,
     approximate,
     load_tile,
     predict,
     set_row,
-    tile_loss,
     workspace,
 )
 from .row_few import from_entries, from_entries_factored, is_available, to_entries, to_entries_factored
@@ -36,6 +34,7 @@ from .row_parts import (
     quadratic_add,
     quadratic_value,
 )
+from .tile_losses import TILE
 
 HALVINGS = 12  # of the step of a row at most
 PASSES = 500  # of coordinate descent at most
@@ -337,6 +336,6 @@ def expected_loss(loss, entries, means, variances):
             n = min(uint64(TILE), last - lo)
             load_tile(indices, targets, weights, design, lo, n, work)
             predict(n, work)
-            value += tile_loss(loss, n, work)
+            value += approximate(loss, n, 1.0, work)[0]
             lo += n
     return value

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._digests import checksum
 from .._errors import DataError, LossError
-from ..kernels import entrywise, piecewise, row_solver
+from ..kernels import entrywise, piecewise
 from ..kernels.formulas import Formulas
 from ..kernels.jit import uncached
 from .domains import REALS, SIGNS, Domain
@@ -28,8 +28,6 @@ class Kernels:
     values_at: Any = entrywise.values_at
     breakpoints: Any = piecewise.breakpoints
     breakpoints_between: Any = piecewise.breakpoints_between
-    solve_rows: Any = row_solver.solve_rows
-    expected_loss: Any = row_solver.expected_loss
 
 
 CACHED = Kernels()

@@ -114,6 +114,7 @@ class Mixed(Loss):
             np.cumsum([0, *(part.size for part in self._parameters)]),
             np.concatenate(self._parameters),
         )
+        arrays = [np.asarray(array, np.float64) for array in arrays]
         for array in arrays:
             array.flags.writeable = False
         return self.formulas.parameters(*arrays)

@@ -1,0 +1,150 @@
+"""A loss behind a pointer, so that the row solver is compiled once for all losses.
+
+The row solver needs the loss at one tile of entries at a time: `approximate_entries`. That function is compiled for
+each type of loss, and the solver gets its address. It reads the parameters of the loss from a table of integers:
+for each field of the loss's tuple the bits of a float, or the address and the length of an array.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, float64, from_dtype, int64, types, uint64
+from numba.extending import intrinsic, overload
+
+from .._arrays import Array
+from .expected import expected_at
+from .jit import INLINED, callback, part
+
+TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
+# Rows of the buffer of a tile.
+LINEAR, BASE, BASE_VARIANCE, PREDICTION_VARIANCE, TARGET, WEIGHT, RHS_WEIGHT, CURVATURE = range(8)
+BUFFER = (8, TILE)
+_3, _4 = uint64(3), uint64(4)
+
+
+class TileLoss(NamedTuple):
+    """Machine code of `approximate_entries` for a type of loss, and the parameters of one."""
+
+    address: int
+    fields: Array  # (2 * n_fields,), int64
+
+
+@part
+def padded_count(n):
+    """`n` rounded up to whole registers of float64, because a remainder loop would not be vectorized."""
+    return (n + _3) // _4 * _4
+
+
+@part
+def approximate_entries(loss, tile, n, scale, sums):
+    """Store the quadratic approximation of each entry's expected loss, times `scale`, in the tile's last two rows.
+
+    Writes to `sums` the expected loss of the n entries, the value of the approximations at a row of zeros without
+    variance, and the sum of the curvatures, all three without `scale`.
+    """
+    value_sum, at_zero, curvature_sum = 0.0, 0.0, 0.0
+    linears, bases, noises, spreads = tile[LINEAR], tile[BASE], tile[BASE_VARIANCE], tile[PREDICTION_VARIANCE]
+    targets, weights, rhs_weights, curvatures = tile[TARGET], tile[WEIGHT], tile[RHS_WEIGHT], tile[CURVATURE]
+    for k in range(padded_count(n)):
+        linear, spread, w = float64(linears[k]), float64(spreads[k]), float64(weights[k])
+        x = linear + float64(bases[k])
+        value, slope, weight = expected_at(loss, x, spread, float64(targets[k]))
+        value_sum += w * value if w > 0.0 else 0.0  # also where the value is infinite
+        at_zero += w * (value - slope * linear + 0.5 * weight * (linear * linear - spread + float64(noises[k])))
+        curvature_sum += w * weight
+        curvatures[k] = scale * w * weight
+        rhs_weights[k] = scale * w * (weight * linear - slope)
+    sums[0], sums[1], sums[2] = value_sum, at_zero, curvature_sum
+
+
+def at_pointer(loss, tile, n, scale, sums):
+    """`approximate_entries` of a `TileLoss`; uncompiled code passes the loss itself."""
+    approximate_entries(loss, tile, n, scale, sums)
+
+
+@overload(at_pointer, jit_options=INLINED)
+def _at_pointer(loss, tile, n, scale, sums):
+    return lambda loss, tile, n, scale, sums: _call(
+        loss.address, loss.fields.ctypes.data, tile.ctypes.data, uint64(n), float64(scale), sums.ctypes.data
+    )
+
+
+def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
+    """Compile `approximate_entries` for a type of loss and a type of factors, and store the parameters.
+
+    The arrays among the parameters must outlive the result.
+    """
+    fields = []
+    for value in parameters:
+        if isinstance(value, np.ndarray):
+            if value.dtype != np.float64 or not value.flags.c_contiguous:
+                raise TypeError("arrays among the parameters of a loss must be contiguous arrays of float64")
+            fields += [value.ctypes.data, value.size]
+        else:
+            fields += [int(np.float64(value).view(np.int64)), 1]
+    return TileLoss(_machine_code(type(parameters), np.dtype(dtype), cached).address, np.array(fields, np.int64))
+
+
+@cache
+def _machine_code(kind: type[Any], dtype: np.dtype[Any], cached: bool) -> Any:
+    number, size = from_dtype(dtype), 2 * len(kind._fields)
+
+    def approximate(fields, tile, n, scale, sums):
+        loss = rebuilt(kind, carray(fields, (size,)))
+        approximate_entries(loss, carray(tile, BUFFER), n, scale, carray(sums, (3,)))
+
+    signature = types.void(
+        types.CPointer(int64), types.CPointer(number), uint64, float64, types.CPointer(float64)
+    )
+    return callback(approximate, signature, cached)
+
+
+def rebuilt(kind, fields):
+    """The loss's tuple from the table of its fields; compiled code only."""
+
+
+@overload(rebuilt, jit_options=INLINED)
+def _rebuilt(kind, fields):
+    hints = get_type_hints(kind.instance_class)
+    parts = ", ".join(
+        f"bits(fields[{2 * k}])" if hint is float else f"array(fields[{2 * k}], fields[{2 * k + 1}])"
+        for k, hint in enumerate(hints.values())
+    )
+    namespace = {"bits": _float_of_bits, "array": _array_at}
+    exec(f"def rebuild(kind, fields):\n    return kind({parts})", namespace)
+    return namespace["rebuild"]
+
+
+@part
+def _float_of_bits(bits):
+    return np.int64(bits).view(np.float64)
+
+
+@part
+def _array_at(address, size):
+    return carray(_pointer(address), (size,))
+
+
+@intrinsic
+def _pointer(typing_context, address):
+    """Pointer to float64 at an address."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(float64)(types.int64), generate
+
+
+@intrinsic
+def _call(typing_context, address, fields, tile, n, scale, sums):
+    """Call the C function at an address."""
+
+    def generate(context, builder, signature, arguments):
+        target, *values = arguments
+        function = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        builder.call(builder.inttoptr(target, function.as_pointer()), values)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.intp, types.intp, types.uint64, types.float64, types.intp), generate
