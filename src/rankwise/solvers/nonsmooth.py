@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from .. import spectral
 from .._arrays import Array
-from .._checks import is_number
+from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..objectives import Entrywise, Gradient, Objective
@@ -113,8 +113,7 @@ class NonsmoothPursuit(Solver[Objective, NonsmoothState]):
     ) -> None:
         self.step_rule, self.step_scale, self.shrinkage = step, step_scale, shrinkage
         self.keep_ratio, self.max_inner_rank, self.oracle = keep_ratio, max_inner_rank, oracle
-        if step not in STEP_RULES:
-            raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
+        check_choice("step", step, STEP_RULES)
         if not is_number(keep_ratio) or not 0 < keep_ratio < 1:
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
         need_share(shrinkage)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
@@ -48,8 +48,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.offsets not in OFFSETS:
-            raise SettingError(f"`offsets` must be one of {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
+        check_choice("offsets", self.offsets, OFFSETS)
         if self.block is not None and not (is_whole(self.block) and self.block >= 1):
             raise SettingError(f"`block` must be None or an integer of at least 1, got {self.block!r}.")
 

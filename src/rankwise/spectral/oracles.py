@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from .._checks import is_number, is_whole
+from .._checks import is_number, is_whole, one_of
 from .._errors import SettingError
 from .blocks import orthonormal
 from .operators import Operator, as_operator
@@ -48,7 +48,6 @@ class Oracle(Protocol):
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Return the triplet; `rng` draws the start vector."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ def get(oracle: str | Oracle) -> Oracle:
     """
     if isinstance(oracle, str):
         if oracle not in ORACLES:
-            raise SettingError(f"`oracle` must be one of {', '.join(ORACLES)}, or a callable, got {oracle!r}.")
+            raise SettingError(f"`oracle` must be {one_of(ORACLES)}, or a callable, got {oracle!r}.")
         return ORACLES[oracle]()
     if not callable(oracle):
         raise SettingError(f"`oracle` must be a name or a callable, got {type(oracle).__name__}.")

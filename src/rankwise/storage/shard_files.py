@@ -139,11 +139,20 @@ class Manifest:
     heaviest: float
     files: dict[str, str]
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """The manifest as it is written, without its digest."""
+        return {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the manifest, and so of every file of the folder."""
+        return _digest(self.content)
+
     def write(self, folder: Path) -> None:
         """Write the manifest with a digest of its own."""
-        content = {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
         with (folder / MANIFEST).open("x") as file:
-            json.dump(content | {"digest": _digest(content)}, file)
+            json.dump(self.content | {"digest": self.digest}, file)
             file.flush()
             os.fsync(file.fileno())
 
