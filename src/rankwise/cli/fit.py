@@ -169,27 +169,13 @@ def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observation
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted estimator, and what the command knows about the fit.
+    """A fitted estimator, and what the command knows about the fit."""
 
-    Attributes
-    ----------
-    estimator : MatrixCompletion
-        Fitted.
-    held_out : Observations or None
-        Validation entries.
-    target : Path
-        The model's file.
-    stopped : bool
-        Whether Ctrl-C stopped the fit.
-    seen : Seen or None
-        All entries of the file, the held-out ones included: none of them is to be recommended.
-    """
-
-    estimator: Any
-    held_out: Observations | None
-    target: Path
-    stopped: bool
-    seen: Seen | None
+    estimator: Any  # fitted
+    held_out: Observations | None  # validation entries
+    target: Path  # the model's file
+    stopped: bool  # whether Ctrl-C stopped the fit
+    seen: Seen | None  # all entries of the file, the held-out ones included: none of them is to be recommended
 
     @cached_property
     def scores(self) -> list[Score]:

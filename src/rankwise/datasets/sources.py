@@ -18,20 +18,11 @@ VARIABLE = "RANKWISE_DATA"
 
 @dataclass(frozen=True)
 class Publisher:
-    """A publisher of data sets.
-
-    Attributes
-    ----------
-    name : str
-    licence : str
-        Terms of use, in a sentence.
-    citation : str
-        Publication to cite.
-    """
+    """A publisher of data sets."""
 
     name: str
-    licence: str
-    citation: str
+    licence: str  # terms of use, in a sentence
+    citation: str  # publication to cite
 
 
 @dataclass(frozen=True)

@@ -136,9 +136,7 @@ class PenaltyRules(NamedTuple):
 
     value: Rule  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
     add: Rule | None = None  # (part, i, rhs, diagonal): add its gradient and Hessian, which is diagonal
-    minimize: Rule | None = (
-        None  # (part, i, a, curvature, rhs) -> minimizer of ``curvature x**2 / 2 - rhs x + p(x)``
-    )
+    minimize: Rule | None = None  # (part, i, a, curvature, rhs) -> minimizer of ``curvature x**2 / 2 - rhs x + p(x)``
     by_row: tuple[str, ...] = ()
 
 

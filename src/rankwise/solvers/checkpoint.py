@@ -66,7 +66,6 @@ class Checkpoint:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         if not isinstance(self.folder, str | os.PathLike):
             raise SettingError(f"`checkpoint` must be the path of a folder, or a `Checkpoint`, got {self.folder!r}.")
         if self.every is not None and not (is_whole(self.every) and self.every >= 1):

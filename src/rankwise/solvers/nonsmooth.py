@@ -23,21 +23,12 @@ STEP_RULES = ("best", "paper")
 
 
 class Captured(NamedTuple):
-    """The sum h of the leading singular triplets of a subgradient g, negated.
+    """The sum h of the leading singular triplets of a subgradient g, negated."""
 
-    Attributes
-    ----------
-    theta, U, V : ndarray of shapes (i,), (n_rows, i), (n_cols, i)
-        ``-h = U diag(theta) V.T``.
-    residual : float
-        ``||g - h||_F**2``.
-    n_products : int
-    """
-
-    theta: Array
-    U: Array
-    V: Array
-    residual: float
+    theta: Array  # (i,): ``-h = U diag(theta) V.T``
+    U: Array  # (n_rows, i)
+    V: Array  # (n_cols, i)
+    residual: float  # ``||g - h||_F**2``
     n_products: int
 
 

@@ -45,7 +45,6 @@ class NoRefinement:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_share(self.shrinkage)
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
@@ -79,7 +78,6 @@ class Economic:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 
@@ -123,7 +121,6 @@ class Coefficients:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 

@@ -47,7 +47,6 @@ class Sweeps(Solver[Problem, SweepState]):
         return (HAS_SIDES, NO_OFFSETS)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         check_choice("offsets", self.offsets, OFFSETS)
         if self.block is not None and not (is_whole(self.block) and self.block >= 1):
             raise SettingError(f"`block` must be None or an integer of at least 1, got {self.block!r}.")
@@ -192,7 +191,6 @@ class FactorSweeps(Sweeps):
     smoothing: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         for name in ("ridge", "offset_ridge", "count_power", "smoothing"):
             need_not_negative(name, getattr(self, name))
@@ -292,7 +290,6 @@ class BayesSweeps(Sweeps):
     least_effect: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         need_positive("pattern_ridge", self.pattern_ridge)
         need_positive("start_precision", self.start_precision)

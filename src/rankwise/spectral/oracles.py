@@ -74,7 +74,6 @@ class PowerMethod:
     n_iter: int = 30
 
     def __post_init__(self) -> None:
-        """Raise SettingError for invalid settings."""
         if not is_whole(self.n_iter) or self.n_iter < 1:
             raise SettingError(f"`n_iter` must be a positive integer, got {self.n_iter!r}.")
 
@@ -125,7 +124,6 @@ class Lanczos:
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
-        """Raise SettingError for invalid settings."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
         if not sound or not all(is_whole(count) and count >= least for count, least in counts):
