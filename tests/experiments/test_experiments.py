@@ -164,7 +164,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(tmp_path, change, damaged, wo
 def test_unknown_names_are_refused_in_one_sentence(tmp_path):
     with pytest.raises(SettingError, match="use one of 'table2', 'table4', 'figure1', 'figure2', 'all'"):
         experiments.find("table9")
-    with pytest.raises(SettingError, match="use one of 'epinions', 'slashdot'"):
+    with pytest.raises(SettingError, match="use 'epinions' or 'slashdot'"):
         experiments.find("figure1").on("netflix")
     with pytest.raises(SettingError, match="10 splits"):
         experiments.find("table2").first(11)

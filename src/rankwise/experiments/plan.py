@@ -175,8 +175,8 @@ class Experiment:
         """Return the experiment restricted to one data set."""
         chosen = tuple(one for one in self.data if one.name == data)
         if not chosen:
-            names = ", ".join(one.name for one in self.data)
-            raise SettingError(f"{self.name} has no data set {data!r}: use one of {names}.")
+            names = one_of(one.name for one in self.data)
+            raise SettingError(f"{self.name} has no data set {data!r}: use {names}.")
         return replace(self, data=chosen)
 
     def within(self, time_limit: float) -> "Experiment":
