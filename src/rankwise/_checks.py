@@ -1,9 +1,12 @@
-"""Predicates for the validation of parameters."""
+"""Predicates and errors for the validation of parameters."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+from ._errors import SettingError
 
 
 def is_number(value: Any) -> bool:
@@ -21,3 +24,15 @@ def all_finite(array: Any) -> bool:
 def is_whole(value: Any) -> bool:
     """Return whether `value` is an integer; booleans are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def one_of(names: Iterable[object]) -> str:
+    """Return the names as an error lists them: ``'a' or 'b'``, or ``one of 'a', 'b', 'c'``."""
+    quoted = [repr(name) for name in names]
+    return " or ".join(quoted) if len(quoted) < 3 else f"one of {', '.join(quoted)}"
+
+
+def check_choice(parameter: str, value: object, choices: Iterable[object]) -> None:
+    """Raise SettingError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise SettingError(f"`{parameter}` must be {one_of(choices)}, got {value!r}.")

@@ -70,8 +70,8 @@ class SettingError(RankwiseError, ValueError):
     >>> try:
     ...     rw.solvers.get("svd")
     ... except rw.SettingError as error:
-    ...     print(str(error)[:45])
-    `method` must be one of bayes, factors, r1mp,
+    ...     print(str(error)[:43])
+    `method` must be one of 'bayes', 'factors',
     """
 
 

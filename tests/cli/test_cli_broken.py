@@ -114,7 +114,7 @@ BROKEN = {
     "a table for a model": ({"g.csv": GOOD}, ("predict", "g.csv", "g.csv"), 1, r"g\.csv is not a rankwise model"),
     "no such model": ({}, ("recommend", "no.rankwise", "u1"), 1, r"no model file at no\.rankwise"),
     "no such method": ({"g.csv": GOOD}, ("fit", "g.csv", "--method", "svd"), 2, r"'svd' is not one of 'bayes'"),
-    "no such loss": ({"g.csv": GOOD}, ("fit", "g.csv", "--loss", "mse"), 2, r"'mse' is not one of auto, square"),
+    "no such loss": ({"g.csv": GOOD}, ("fit", "g.csv", "--loss", "mse"), 2, r"'mse' is not one of 'auto', 'square'"),
     "a rank of zero": ({"g.csv": GOOD}, ("fit", "g.csv", "--rank", "0"), 2, r"--rank.*0 is not in the range"),
     "a share above one": ({"g.csv": GOOD}, ("fit", "g.csv", "--held-out", "10"), 2, r"10 is not a fraction.*or a file"),
     "no such option": ({"g.csv": GOOD}, ("fit", "g.csv", "--colour"), 2, r"[Nn]o such option.*--colour"),

@@ -82,7 +82,7 @@ def test_all_runs_every_experiment_that_has_the_data(small, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("table9",), "Unknown experiment 'table9': use one of table2, table4, figure1, figure2 or all."),
+        (("table9",), "Unknown experiment 'table9': use one of 'table2', 'table4', 'figure1', 'figure2', 'all'."),
         (("table2", "--data", "netflix"), "table2 has no data set 'netflix'"),
         (("all", "--data", "netflix"), "No experiment has a data set 'netflix'"),
         (("table2", "--folds", "11"), "table2 has 10 splits"),

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 import rankwise as rw
 from rankwise.engines import weighted_median
-from rankwise.kernels import piecewise
+from rankwise.kernels import entrywise, piecewise
 from rankwise.losses import Absolute, Hinge, Quantile
 from rankwise.solvers.steps import bisect
 
@@ -329,7 +329,7 @@ def test_breakpoints_are_binned_as_numpy_bins_them(loss, weighted, dtype, lo, hi
     jumps, counts = np.zeros((2, 64))
     arrays = line.x.astype(dtype), None, line.d.astype(dtype), line.o.astype(dtype)
     weights = line.w.astype(dtype) if weighted else None
-    slope = piecewise.breakpoints(loss.formula, *arrays, weights, lo, hi, jumps, counts)
+    slope = piecewise.breakpoints(loss.formula, entrywise.SearchLine(*arrays, weights), lo, hi, jumps, counts)
     total = np.sum(w * np.abs(d))
     gone = [-1, 1] @ np.array([truth(loss, x + (lo + eta) * d, o) @ w for eta in (0.0, h)]) / h
     assert slope == pytest.approx(gone, abs=1e-6 * total * max(1.0, lo))
@@ -339,7 +339,7 @@ def test_breakpoints_are_binned_as_numpy_bins_them(loss, weighted, dtype, lo, hi
     np.testing.assert_allclose(jumps, expected, atol=1e-7 * total)
 
     found = np.zeros((2, 1200))
-    n, again = piecewise.breakpoints_between(loss.formula, *arrays, weights, lo, hi, *found)
+    n, again = piecewise.breakpoints_between(loss.formula, entrywise.SearchLine(*arrays, weights), lo, hi, *found)
     assert again == pytest.approx(slope, abs=1e-12 * total)
     n = int(n)
     order = np.argsort(found[0, :n])
@@ -350,20 +350,20 @@ def test_breakpoints_are_binned_as_numpy_bins_them(loss, weighted, dtype, lo, hi
 
 def test_an_interval_is_open_below_and_closed_above():
     """A breakpoint at lo belongs to the slope, one at hi to the last bin; nothing is counted twice or never."""
-    arrays = np.zeros(4), None, np.ones(4), np.array([1.0, 2.0, 3.0, 4.0])
+    line = entrywise.SearchLine(np.zeros(4), None, np.ones(4), np.array([1.0, 2.0, 3.0, 4.0]), None)
     jumps, counts = np.zeros((2, 2))
-    slope = piecewise.breakpoints(Absolute().formula, *arrays, None, 1.0, 3.0, jumps, counts)
+    slope = piecewise.breakpoints(Absolute().formula, line, 1.0, 3.0, jumps, counts)
     assert (slope, list(jumps), list(counts)) == (-2.0, [0.0, 4.0], [0.0, 2.0])
     found = np.zeros((2, 9))
-    assert piecewise.breakpoints_between(Absolute().formula, *arrays, None, 1.0, 3.0, *found)[0] == 2
+    assert piecewise.breakpoints_between(Absolute().formula, line, 1.0, 3.0, *found)[0] == 2
     assert sorted(found[0, :2]) == [2.0, 3.0]
 
 
 def test_no_more_breakpoints_are_written_than_there_is_room_for():
     n = 50
     found = np.full((2, 8), -1.0)
-    arrays = np.zeros(n), None, np.ones(n), np.arange(1.0, n + 1)
-    assert piecewise.breakpoints_between(Absolute().formula, *arrays, None, 0.0, 99.0, *found[:, :5])[0] == 5
+    line = entrywise.SearchLine(np.zeros(n), None, np.ones(n), np.arange(1.0, n + 1), None)
+    assert piecewise.breakpoints_between(Absolute().formula, line, 0.0, 99.0, *found[:, :5])[0] == 5
     assert np.all(found[:, 5:] == -1.0)
 
 

@@ -13,6 +13,7 @@ from helpers import SMOOTH_LOSSES, random_pattern, targets_for
 from nonsmooth_cases import EACH_KIND
 
 from rankwise.kernels import entrywise, formulas, jit, pattern, piecewise
+from rankwise.kernels.entrywise import SearchLine
 from rankwise.losses import Square
 
 DTYPES = [np.float32, np.float64]
@@ -268,11 +269,11 @@ def test_entry_loops_sum_what_the_formulas_say(loss, dtype):
     shrink, weight = 0.75, -0.3
     value, slope, curvature = loss._at(shrink * x.astype(float) + weight * d.astype(float), o)
     arrays = x, None, d, o
-    found = entrywise.plane(loss.formula, *arrays, weights, shrink, weight)
+    found = entrywise.plane(loss.formula, SearchLine(*arrays, weights), shrink, weight)
     x, d = x.astype(float), d.astype(float)
     first, second = w * slope, w * curvature
     np.testing.assert_allclose(found, [w @ value, first @ x, first @ d], rtol=1e-12, atol=1e-12)
-    found = entrywise.plane_curve(loss.formula, *arrays, weights, shrink, weight)
+    found = entrywise.plane_curve(loss.formula, SearchLine(*arrays, weights), shrink, weight)
     expected = [second @ (x * x), second @ (x * d), second @ (d * d)]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -282,7 +283,7 @@ def test_curve_is_curvature_times_direction(loss, dtype):
     x, d, o, weights = entries(loss, dtype)
     weighted = dtype == np.float64
     out = np.empty_like(x)
-    entrywise.curve(loss.formula, x, None, d, o, weights if weighted else None, out)
+    entrywise.curve(loss.formula, SearchLine(x, None, d, o, weights if weighted else None), out)
     np.testing.assert_allclose(out, (weights if weighted else 1.0) * loss.curvature(x, o) * d, **close(dtype))
 
 
@@ -299,16 +300,16 @@ def test_with_a_base_f_is_f_at_shifted_predictions(loss):
 
     shrink, weight = 0.75, -0.3
     shifted = shrink * x + base
-    value, slope_x, slope_d = entrywise.plane(loss.formula, x, base, d, o, w, shrink, weight)
-    found = entrywise.plane(loss.formula, shifted, None, d, o, w, 1.0, weight)
+    value, slope_x, slope_d = entrywise.plane(loss.formula, SearchLine(x, base, d, o, w), shrink, weight)
+    found = entrywise.plane(loss.formula, SearchLine(shifted, None, d, o, w), 1.0, weight)
     by_base = w * loss.slope(shifted + weight * d, o) @ base
     np.testing.assert_allclose((value, shrink * slope_x + by_base, slope_d), found, rtol=1e-12, atol=1e-12)
 
     if loss.smooth:
-        entrywise.curve(loss.formula, x, base, d, o, w, curved)
-        entrywise.curve(loss.formula, x + base, None, d, o, w, moved_curved)
+        entrywise.curve(loss.formula, SearchLine(x, base, d, o, w), curved)
+        entrywise.curve(loss.formula, SearchLine(x + base, None, d, o, w), moved_curved)
         np.testing.assert_allclose(curved, moved_curved, rtol=1e-12)
-        found = entrywise.plane_curve(loss.formula, x, base, d, o, w, shrink, weight)
+        found = entrywise.plane_curve(loss.formula, SearchLine(x, base, d, o, w), shrink, weight)
         second = w * loss.curvature(shifted + weight * d, o)
         np.testing.assert_allclose(
             found, [second @ (x * x), second @ (x * d), second @ (d * d)], rtol=1e-12, atol=1e-12
@@ -320,15 +321,16 @@ def test_with_a_base_breakpoints_are_those_of_shifted_predictions(loss):
     x, d, o, w = entries(loss, np.float64)
     base = np.random.default_rng(8).normal(size=x.size)
     (slope, binned), (moved_slope, moved_binned) = (
-        (piecewise.breakpoints(loss.formula, *where, d, o, w, 0.0, 2.0, *bins), bins)
+        (piecewise.breakpoints(loss.formula, SearchLine(*where, d, o, w), 0.0, 2.0, *bins), bins)
         for where, bins in (((x, base), np.zeros((2, 16))), ((x + base, None), np.zeros((2, 16))))
     )
     np.testing.assert_allclose(slope, moved_slope, rtol=1e-12)
     np.testing.assert_allclose(binned, moved_binned, rtol=1e-12)
     assert binned[1].sum() > 3
     lists = [np.full((2, 99), np.nan) for _ in range(2)]
-    n, slope = piecewise.breakpoints_between(loss.formula, x, base, d, o, w, 0.0, 2.0, *lists[0])
-    assert piecewise.breakpoints_between(loss.formula, x + base, None, d, o, w, 0.0, 2.0, *lists[1]) == (n, slope)
+    n, slope = piecewise.breakpoints_between(loss.formula, SearchLine(x, base, d, o, w), 0.0, 2.0, *lists[0])
+    moved = SearchLine(x + base, None, d, o, w)
+    assert piecewise.breakpoints_between(loss.formula, moved, 0.0, 2.0, *lists[1]) == (n, slope)
     np.testing.assert_allclose(*lists, rtol=1e-10)
 
 
@@ -345,8 +347,8 @@ def test_compiled_formulas_equal_their_python_source(loss):
 def test_an_integer_weight_is_an_entry_repeated(loss):
     x, d, o, weights = entries(loss, np.float64)
     again = np.repeat(np.arange(x.size), weights.astype(int))
-    weighted = entrywise.plane(loss.formula, x, None, d, o, weights, 0.9, 0.2)
-    repeated = entrywise.plane(loss.formula, x[again], None, d[again], fixed(o[again]), None, 0.9, 0.2)
+    weighted = entrywise.plane(loss.formula, SearchLine(x, None, d, o, weights), 0.9, 0.2)
+    repeated = entrywise.plane(loss.formula, SearchLine(x[again], None, d[again], fixed(o[again]), None), 0.9, 0.2)
     np.testing.assert_allclose(weighted, repeated, rtol=1e-12, atol=1e-12)
 
 

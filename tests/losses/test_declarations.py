@@ -59,7 +59,7 @@ def registered():
 
 def test_a_new_loss_is_found_by_name(registered):
     assert losses.get("pseudo-huber") == PseudoHuber()
-    with pytest.raises(rw.LossError, match=r"^Unknown loss 'huberish': use one of square, .*, pseudo-huber, "):
+    with pytest.raises(rw.LossError, match=r"^Unknown loss 'huberish': use one of 'square', .*, 'pseudo-huber', "):
         losses.get("huberish")
 
 
@@ -213,7 +213,7 @@ def test_a_users_quadratic_loss_is_solved_by_least_squares():
         ({"smooth": 1}, "`smooth` must be True or False, got 1"),
         ({"quadratic": True}, "`quadratic=True` needs `smooth=True`"),
         ({"smooth": True, "kinks": lambda o: (-1.0, o, 2.0, o, 0.0)}, "A loss with kinks is not smooth"),
-        ({"link": "probit"}, "`link` must be one of identity, logit, log, got 'probit'"),
+        ({"link": "probit"}, "`link` must be one of 'identity', 'logit', 'log', got 'probit'"),
         ({"domain": "signs"}, "`domain` must be a `rankwise.losses.Domain`, .* got 'signs'"),
     ],
     ids=["smooth", "quadratic", "kinks", "link", "domain"],

@@ -152,7 +152,9 @@ def test_without_a_checkpoint_to_go_on_from_a_fit_starts_anew_and_says_so(tmp_pa
 def test_a_folder_with_checkpoints_is_not_written_over(tmp_path):
     stopped("economic", tmp_path, 3)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(CheckpointError, match=r"up to step 2: continue it with `resume=True`, use another folder"):
+    with pytest.raises(
+        CheckpointError, match=r"up to step 2: continue it with .*Checkpoint\(folder, resume=True\)` or --resume, use"
+    ):
         fit("economic", checkpoint=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 

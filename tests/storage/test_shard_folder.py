@@ -219,6 +219,19 @@ def written(tmp_path, **options):
     return write_shards(chunked(rows, cols, values), tmp_path / "f", **options)
 
 
+def test_facts_and_labels_that_were_changed_are_refused(tmp_path):
+    folder = written(tmp_path)
+    manifest, labels = (folder / MANIFEST).read_text(), np.load(folder / "row_labels.npy")
+    total = json.loads(manifest)["total_weight"]
+    (folder / MANIFEST).write_text(manifest.replace(f'"total_weight": {total}', f'"total_weight": {2 * total}'))
+    with pytest.raises(rw.ShardFileError, match="manifest"):
+        rw.ShardFolder(folder)
+    (folder / MANIFEST).write_text(manifest)
+    np.save(folder / "row_labels.npy", labels[::-1])
+    with pytest.raises(rw.ShardFileError, match="row_labels"):
+        rw.ShardFolder(folder)
+
+
 def files_of(folder, number=1):
     return sorted(folder.glob(f"shard-{number:06d}-*.npy"))
 
@@ -519,7 +532,19 @@ def test_two_who_turn_a_folder_at_once_both_have_it(tmp_path):
         with ThreadPoolExecutor(4) as pool:
             found = list(pool.map(lambda _: rw.ShardFolder(folder).transposed().shape, range(4)))
         assert found == [(17, 60)] * 4
-        shutil.rmtree(folder / "transposed")
+        (transposed,) = folder.glob("transposed-*")
+        shutil.rmtree(transposed)
+
+
+def test_the_transpose_follows_shards_that_were_replaced_by_others_of_their_shape(tmp_path):
+    rows, cols, values = entries()
+    folder = write_shards([(rows, cols, values)], tmp_path / "f", shape=(60, 17))
+    rw.ShardFolder(folder).transposed()
+    other = write_shards([(rows, cols, values[::-1])], tmp_path / "other", shape=(60, 17))
+    for path in other.iterdir():
+        shutil.copy(path, folder / path.name)
+    assert_same_pieces(Observations.from_coo(cols, rows, values[::-1], (17, 60)), rw.ShardFolder(folder).transposed())
+    assert len(list(folder.glob("transposed-*"))) == 1
 
 
 def test_a_matrix_much_larger_than_its_sample_is_no_matter(tmp_path):

@@ -16,7 +16,7 @@ from ..model import LowRankModel, Seen, save
 from ..observations import LabelIndex, Observations
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
-from ..solvers.checkpoint import check_folder
+from ..solvers.checkpoint import CheckpointFolder, opened
 from ..solvers.validation import need_in_memory
 from ..storage import is_shard_folder
 from .files import ReadOptions, check_output, check_values, positions, read
@@ -84,8 +84,8 @@ class FitOptions(ReadOptions):
             return self.max_iter or solver.max_iter
         return self.rank if isinstance(self.rank, int) else None
 
-    def estimator(self) -> MatrixCompletion:
-        """Return the estimator with these options."""
+    def estimator(self, folder: CheckpointFolder | None) -> MatrixCompletion:
+        """Return the estimator with these options; it writes checkpoints to the open folder."""
         return MatrixCompletion(
             self.chosen_loss or "auto",
             self.rank,
@@ -93,7 +93,7 @@ class FitOptions(ReadOptions):
             offsets=self.offsets,
             max_iter=self.max_iter,
             time_limit=self.time_limit,
-            checkpoint=self.checkpoints,
+            checkpoint=folder,
             n_jobs=-1 if self.threads is None else self.threads,
             random_state=self.seed,
         )
@@ -102,13 +102,13 @@ class FitOptions(ReadOptions):
 def run(options: FitOptions) -> None:
     """Read the entries, fit the model, write it, and print a summary."""
     check_output(options.target, options.force)
-    check_folder(options.checkpoints)
-    entries = _read_entries(options)
-    train, held_out = _split(entries, options)
-    estimator = options.estimator()
     try:
-        with FitProgress(options.n_steps, options.time_limit) as progress:
-            estimator.fit(train, held_out=held_out, callback=progress)
+        with opened(options.checkpoints) as folder:
+            entries = _read_entries(options)
+            train, held_out = _split(entries, options)
+            estimator = options.estimator(folder)
+            with FitProgress(options.n_steps, options.time_limit) as progress:
+                estimator.fit(train, held_out=held_out, callback=progress)
     except KeyboardInterrupt:
         if options.checkpoint is None or not any(options.checkpoint.glob("step-*.checkpoint")):
             raise
@@ -169,27 +169,13 @@ def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observation
 
 @dataclass(frozen=True)
 class Outcome:
-    """A fitted estimator, and what the command knows about the fit.
+    """A fitted estimator, and what the command knows about the fit."""
 
-    Attributes
-    ----------
-    estimator : MatrixCompletion
-        Fitted.
-    held_out : Observations or None
-        Validation entries.
-    target : Path
-        The model's file.
-    stopped : bool
-        Whether Ctrl-C stopped the fit.
-    seen : Seen or None
-        All entries of the file, the held-out ones included: none of them is to be recommended.
-    """
-
-    estimator: Any
-    held_out: Observations | None
-    target: Path
-    stopped: bool
-    seen: Seen | None
+    estimator: Any  # fitted
+    held_out: Observations | None  # validation entries
+    target: Path  # the model's file
+    stopped: bool  # whether Ctrl-C stopped the fit
+    seen: Seen | None  # all entries of the file, the held-out ones included: none of them is to be recommended
 
     @cached_property
     def scores(self) -> list[Score]:

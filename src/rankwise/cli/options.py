@@ -39,7 +39,7 @@ class LossType(click.ParamType):
             return value
         name, colon, number = value.partition(":")
         if name not in ("auto", *LOSS_CHOICES):
-            self.fail(f"{name!r} is not one of auto, {', '.join(LOSS_CHOICES)}.", param, ctx)
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, ('auto', *LOSS_CHOICES)))}.", param, ctx)
         if not colon:
             return name, None
         if name not in PARAMETRIC:

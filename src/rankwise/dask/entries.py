@@ -2,6 +2,7 @@
 
 import math
 import operator
+import os
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._errors import DataError
-from ..engines import Cluster, client_of, usable_cores
+from ..engines import Cluster, ShardFolder, client_of, usable_cores
 from ..engines.cluster.client import collect, free_workers
 from ..engines.cluster.placement import place
 from ..engines.factory import check_largest
@@ -21,6 +22,7 @@ from ..observations.build import starts_of
 from ..observations.labels import as_labels
 from ..observations.observed import part_of
 from ..observations.shards import FirstLook, first_look, second_look, shard_work
+from ..storage.shard_files import ShardFiles
 from . import tasks
 
 
@@ -165,3 +167,33 @@ def shuffled(
         where: dict[str, Any] = {"workers": [address_of[number]], "allow_other_workers": True}
         futures.append(client.submit(make, blocks, start, stop, **settings, **where))
     return futures
+
+
+def read_shards(folder: str | os.PathLike[str], *, client: Any = None) -> ClusterEntries:
+    """Read the entries of a folder of shards, which every worker must be able to read.
+
+    Parameters
+    ----------
+    folder : path
+        Written by `rankwise.write_shards` or ``rankwise shards``.
+    client : distributed.Client, optional
+        By default the one that this process made last.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dask.distributed import Client
+    >>> import rankwise.dask
+    >>> client = Client(n_workers=1, processes=False, dashboard_address="127.0.0.1:0")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     chunk = np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([5.0, 1.0, 4.0])
+    ...     where = rankwise.write_shards([chunk], f"{folder}/shards")
+    ...     rankwise.dask.read_shards(f"{folder}/shards", client=client)
+    ClusterEntries(2 x 2, 3 observed, 1 shards)
+    >>> client.close()
+    """
+    client = client_of(client)
+    stored = ShardFolder(os.path.abspath(folder))
+    loads = client.map(ShardFiles.map, stored.shards, check=True, pure=False)
+    return ClusterEntries(client, loads, stored.shape, (stored.row_labels, stored.col_labels))

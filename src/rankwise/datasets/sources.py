@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import platformdirs
 
+from .._checks import one_of
 from .._errors import DataError, SettingError
 from ..observations import Observations
 from .formats import paper_filter, read_movielens, read_signed_network
@@ -17,20 +18,11 @@ VARIABLE = "RANKWISE_DATA"
 
 @dataclass(frozen=True)
 class Publisher:
-    """A publisher of data sets.
-
-    Attributes
-    ----------
-    name : str
-    licence : str
-        Terms of use, in a sentence.
-    citation : str
-        Publication to cite.
-    """
+    """A publisher of data sets."""
 
     name: str
-    licence: str
-    citation: str
+    licence: str  # terms of use, in a sentence
+    citation: str  # publication to cite
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ def get(name: str) -> Source:
     (943, 1682)
     """
     if name not in SOURCES:
-        raise SettingError(f"Unknown data set {name!r}: use one of {', '.join(SOURCES)}.")
+        raise SettingError(f"Unknown data set {name!r}: use {one_of(SOURCES)}.")
     return SOURCES[name]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from .._arrays import Array
 from .._digests import checksum
 from ..kernels import pattern, tile_losses
+from ..kernels.entrywise import SearchLine
 from ..kernels.expected import majorised
 from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
@@ -121,18 +122,18 @@ class Shard:
     @operation(Join.SUM)
     def plane(self, shrink: float, weight: float) -> Array:
         """Return value and gradient in (shrink, weight) of f(shrink X + weight D)."""
-        return np.array(self.loss.plane(self.formula, *self._line(), float(shrink), float(weight)))
+        return np.array(self.loss.plane(self.formula, self._line(self.predicted), float(shrink), float(weight)))
 
     @operation(Join.SUM)
     def plane_curve(self, shrink: float, weight: float) -> Array:
         """Return the second derivatives in (shrink, weight) of f(shrink X + weight D): xx, xd, dd."""
-        return np.array(self.loss.plane_curve(self.formula, *self._line(), float(shrink), float(weight)))
+        return np.array(self.loss.plane_curve(self.formula, self._line(self.predicted), float(shrink), float(weight)))
 
     @operation(Join.SUM)
     def breakpoints(self, lo: float, hi: float, n_bins: int) -> Array:
         """Return the slope of f(X + eta D) just above eta = lo, then jumps and counts in `n_bins` bins of (lo, hi]."""
         bins = np.zeros((2, n_bins))
-        slope = self.loss.breakpoints(self.formula, *self._line(), float(lo), float(hi), *bins)
+        slope = self.loss.breakpoints(self.formula, self._line(self.predicted), float(lo), float(hi), *bins)
         return np.concatenate(([slope], bins.ravel()))
 
     @operation(Join.CONCATENATE)
@@ -142,7 +143,8 @@ class Shard:
         The first is at lo itself and holds the slope there, so that no kink is counted twice or lost to rounding.
         """
         points = np.empty((2, most + 1))
-        n, slope = self.loss.breakpoints_between(self.formula, *self._line(), float(lo), float(hi), *points[:, 1:])
+        line = self._line(self.predicted)
+        n, slope = self.loss.breakpoints_between(self.formula, line, float(lo), float(hi), *points[:, 1:])
         points[:, 0] = lo, slope
         return points[:, : int(n) + 1].T
 
@@ -179,8 +181,7 @@ class Shard:
         """Return the Hessian in theta of f(U diag(theta) V.T) times `direction`. Overwrites `direction`, `slopes`."""
         self._low_rank(theta, U, V, self.slopes)
         self._low_rank(direction, U, V, self.direction)
-        arrays = self.slopes, self.base, self.direction, self.targets, self.weights
-        self.loss.curve(self.formula, *arrays, self.slopes)
+        self.loss.curve(self.formula, self._line(self.slopes), self.slopes)
         return self._project_slopes(U, V)
 
     @operation(Join.STAY, by_row=("offsets.rows",))
@@ -236,9 +237,8 @@ class Shard:
         """Return a digest of the entries, 16 bytes."""
         return np.frombuffer(checksum(self.n_cols, self.indptr, self.indices, self.targets, self.weights), np.uint8)
 
-    def _line(self) -> tuple[Array | None, ...]:
-        """Arrays that the kernels of f(X + eta D) take."""
-        return self.predicted, self.base, self.direction, self.targets, self.weights
+    def _line(self, predicted: Array) -> SearchLine:
+        return SearchLine(predicted, self.base, self.direction, self.targets, self.weights)
 
     def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
         pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, out)

@@ -82,7 +82,6 @@ class ShardLike(Protocol):
 
     def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
-        ...
 
 
 class Threads(Engine):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._checks import is_number
+from .._checks import check_choice, is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
@@ -39,8 +39,7 @@ def calibrate(
     """
     refuse_signs(model.loss, model.link)
     check_coverage(coverage)
-    if by not in WIDTHS:
-        raise SettingError(f"`by` must be one of {', '.join(map(repr, WIDTHS))}, got {by!r}.")
+    check_choice("by", by, WIDTHS)
     if train is not None and by == "quantiles":
         need_in_memory(train, 'by="quantiles"', 'use by="variances"')
     train = train if isinstance(train, Observations) else None

@@ -1,6 +1,5 @@
 """`MatrixCompletion`: the general estimator."""
 
-import os
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
@@ -16,7 +15,8 @@ from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..observations import Observations, is_frame
-from ..solvers import Checkpoint, Record, Solver
+from ..solvers import Record, Solver
+from ..solvers.checkpoint import AnyCheckpoint
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of_two
 from .fitting import CompletionEstimator
 
@@ -149,7 +149,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         tol: float | None = None,
         time_limit: float | None = None,
         warm_start: bool = False,
-        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        checkpoint: AnyCheckpoint = None,
         calibration: float = 0.0,
         dtype: Any = "float32",
         n_jobs: int | None = -1,

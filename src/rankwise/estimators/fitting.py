@@ -15,7 +15,7 @@ from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
 from ..observations import Observations, as_pairs, is_frame
 from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
-from ..solvers.checkpoint import check_folder
+from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
 from .entries import is_lazy
@@ -42,7 +42,7 @@ class CompletionEstimator(PredictionMethods):
         "tol": [Real, None],
         "time_limit": [Real, None],
         "warm_start": ["boolean"],
-        "checkpoint": [str, os.PathLike, Checkpoint, None],
+        "checkpoint": [str, os.PathLike, Checkpoint, CheckpointFolder, None],
         "dtype": [str, type, np.dtype],
         "verbose": ["verbose"],
     }
@@ -55,7 +55,7 @@ class CompletionEstimator(PredictionMethods):
     tol: float | None
     time_limit: float | None
     warm_start: bool
-    checkpoint: str | os.PathLike[str] | Checkpoint | None
+    checkpoint: AnyCheckpoint
     calibration: float = 0.0
     dtype: Any
     verbose: int
@@ -65,14 +65,14 @@ class CompletionEstimator(PredictionMethods):
     def _learn(self, entries: Any, held_out: Observations | None = None, callback: Callback | None = None) -> None:
         """Fit a model to the entries and set the fitted attributes."""
         seed = self._seed()
-        check_folder(self.checkpoint)
-        entries = entries.weighted()
-        train, calibration_entries = set_aside(entries, self.calibration, seed)
-        request = self._request(train, seed)
-        if calibration_entries is not None:
-            refuse_signs(request.loss, request.loss.link)
-        plan = request.plan(train)
-        result = self._solve(request, plan, train, held_out, callback)
+        with opened(self.checkpoint) as folder:
+            entries = entries.weighted()
+            train, calibration_entries = set_aside(entries, self.calibration, seed)
+            request = self._request(train, seed)
+            if calibration_entries is not None:
+                refuse_signs(request.loss, request.loss.link)
+            plan = request.plan(train)
+            result = self._solve(request, plan, train, held_out, callback, folder)
         self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
         if calibration_entries is not None:
@@ -106,7 +106,13 @@ class CompletionEstimator(PredictionMethods):
         return resolve_loss(self.loss, entries, self.method), self.method
 
     def _solve(
-        self, request: FitRequest, plan: Plan, train: Any, held_out: Observations | None, callback: Callback | None
+        self,
+        request: FitRequest,
+        plan: Plan,
+        train: Any,
+        held_out: Observations | None,
+        callback: Callback | None,
+        folder: CheckpointFolder | None,
     ) -> Result:
         solver = get(plan.method)
         steps = self.max_iter or solver.steps_from(request.start, plan.rank)
@@ -122,7 +128,7 @@ class CompletionEstimator(PredictionMethods):
             held_out=held_out,
             random_state=request.seed,
             start=request.start,
-            checkpoint=self.checkpoint,
+            checkpoint=folder,
         )
 
     def _keep(self, model: LowRankModel) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import losses
-from .._checks import is_number
+from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
@@ -97,10 +97,7 @@ class FitRequest:
         """Raise `SettingError` for values that no solver takes, and for settings that a solver object has itself."""
         if isinstance(self.rank, str) and self.rank != "auto":
             raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
-        if self.offsets not in ("auto", *OFFSETS):
-            raise SettingError(
-                f"`offsets` must be one of 'auto', {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}."
-            )
+        check_choice("offsets", self.offsets, ("auto", *OFFSETS))
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
         if sweeps and self.method is solver and self.offsets != "auto":
             raise SettingError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import solvers
-from .._checks import is_number, is_whole
+from .._checks import is_number, is_whole, one_of
 from .._errors import SettingError
 from .scores import SCORES
 
@@ -175,8 +175,8 @@ class Experiment:
         """Return the experiment restricted to one data set."""
         chosen = tuple(one for one in self.data if one.name == data)
         if not chosen:
-            names = ", ".join(one.name for one in self.data)
-            raise SettingError(f"{self.name} has no data set {data!r}: use one of {names}.")
+            names = one_of(one.name for one in self.data)
+            raise SettingError(f"{self.name} has no data set {data!r}: use {names}.")
         return replace(self, data=chosen)
 
     def within(self, time_limit: float) -> "Experiment":
@@ -212,7 +212,7 @@ def find(name: str) -> Experiment:
         if name in (experiment.name, experiment.figure):
             return experiment
     names = [*available(), *(experiment.figure for experiment in available().values())]
-    raise SettingError(f"Unknown experiment {name!r}: use one of {', '.join(names)} or all.")
+    raise SettingError(f"Unknown experiment {name!r}: use {one_of([*names, 'all'])}.")
 
 
 def read(path: str | os.PathLike[str]) -> Experiment:
@@ -255,12 +255,10 @@ def _method(entry: dict[str, Any]) -> Method:
 def _check(experiment: Experiment, file: str) -> None:
     """Raise for names of splits, scores, methods and solvers that do not exist."""
     if experiment.split.kind not in SPLIT_KINDS:
-        raise SettingError(
-            f"{file}: the kind of a split must be one of {', '.join(SPLIT_KINDS)}, got {experiment.split.kind!r}."
-        )
+        raise SettingError(f"{file}: the kind of a split must be {one_of(SPLIT_KINDS)}, got {experiment.split.kind!r}.")
     unknown = [score for score in experiment.scores if score not in SCORES]
     if unknown or not experiment.scores:
-        raise SettingError(f"{file}: scores must be among {', '.join(SCORES)}, got {list(experiment.scores)}.")
+        raise SettingError(f"{file}: every score must be {one_of(SCORES)}, got {list(experiment.scores)}.")
     names = [method.name for method in experiment.methods]
     if len(set(names)) < len(names):
         raise SettingError(f"{file}: two methods have the same name; results are stored under it.")

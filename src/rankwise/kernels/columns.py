@@ -4,10 +4,11 @@ Matrices are passed flattened: taking a row out of a matrix updates the matrix's
 adding sixteen numbers.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from numba import float64, uint64
 
+from .._arrays import Array
 from .jit import jit
 from .lanes import STRIDE, accumulate, add, load, product, store, times, widen
 
@@ -15,8 +16,8 @@ from .lanes import STRIDE, accumulate, add, load, product, store, times, widen
 class Term(NamedTuple):
     """Term of the sum: a matrix, and a weight for each of its columns."""
 
-    factors: Any  # (width,)
-    block: Any  # (n * width,)
+    factors: Array  # (width,)
+    block: Array  # (n * width,)
 
 
 @jit

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from numba import njit, uint64
 
+from .._arrays import Array
 from .expected import expected_at, two_point_expected
 from .formulas import FORMULAS, Formulas, curvature_at, declare, slope_at, value_at
 from .jit import OPTIONS
@@ -19,13 +20,13 @@ _njit = njit(**OPTIONS)  # no disk cache, as for all parts of losses; also calle
 class MixedFormula(NamedTuple):
     """``scales[j] * loss_j(x + shifts[j], values[code])`` with ``j = columns[code]``."""
 
-    columns: Any  # (n_codes,)
-    values: Any  # (n_codes,)
-    kinds: Any  # (n_columns,): position of the column's loss in the sequence given to `declare_mixed`
-    scales: Any  # (n_columns,)
-    shifts: Any  # (n_columns,)
-    starts: Any  # (n_columns + 1,): where the column's parameters begin
-    parameters: Any  # of all columns, one after the other
+    columns: Array  # (n_codes,)
+    values: Array  # (n_codes,)
+    kinds: Array  # (n_columns,): position of the column's loss in the sequence given to `declare_mixed`
+    scales: Array  # (n_columns,)
+    shifts: Array  # (n_columns,)
+    starts: Array  # (n_columns + 1,): where the column's parameters begin
+    parameters: Array  # of all columns, one after the other
 
 
 # Numba cannot index types at run time, so the branches over the kinds of losses are written as source code.

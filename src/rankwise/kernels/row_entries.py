@@ -1,12 +1,15 @@
 """Entries part of a row's problem: predictions, quadratic approximations and their sums, by tiles of entries."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import uint64
 
+from .._arrays import Array
+from .entrywise import weight_at
 from .jit import inner, part
 from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
+from .row_parts import Design
 from .tile_losses import BUFFER, TILE, at_pointer, padded_count
 
 _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
@@ -15,40 +18,40 @@ _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 class RowEntries(NamedTuple):
     """Observed entries of the rows, as in a CSR matrix, and the design of their predictions."""
 
-    indptr: Any  # (n_rows + 1,)
-    indices: Any  # (n_entries,)
-    targets: Any  # (n_entries,)
-    weights: Any  # (n_entries,), or None for ones
-    design: Any  # Design
+    indptr: Array  # (n_rows + 1,)
+    indices: Array  # (n_entries,)
+    targets: Array  # (n_entries,)
+    weights: Array | None  # (n_entries,), or None for ones
+    design: Design
 
 
 class Work(NamedTuple):
     """Scratch for one row and one tile of its entries; `solution` and `diagonal` hold the results of a row solve."""
 
-    mean: Any  # (width,), in the factors' number type, as are those down to `scaled`
-    variance: Any  # (width,)
-    second_moment: Any  # (width,): mean**2 + variance
-    shrunk: Any  # (width,): a row of `scaled` over the diagonal
-    tile: Any  # (8, TILE): the eight vectors that follow
-    linear: Any  # (TILE,): factors @ mean
-    base: Any  # (TILE,)
-    base_variance: Any  # (TILE,)
-    prediction_variance: Any  # (TILE,)
-    target: Any  # (TILE,)
-    weight: Any  # (TILE,): zero beyond the tile's last entry
-    rhs_weight: Any  # (TILE,): factor of the entry's factors in the right-hand side
-    curvature: Any  # (TILE,)
-    factors: Any  # (TILE, width)
-    factor_variances: Any  # (TILE, width)
-    scaled: Any  # (TILE, width): factors times the curvature, or times its root
-    matrix: Any  # (width, width): upper half of the normal equations, or of the system of few entries
-    rhs: Any  # (width,): right-hand side of the normal equations
-    diagonal: Any  # (width,): diagonal of the normal equations
-    solution: Any  # (width,)
-    inverse_diagonal: Any  # (width,)
-    vector: Any  # (width,): right-hand side, then solution, of the system that is solved
-    sums: Any  # (3,), float64: results of `approximate_entries`
-    zeros: Any  # (width,): mean and precisions of a row without a prior
+    mean: Array  # (width,), in the factors' number type, as are those down to `scaled`
+    variance: Array  # (width,)
+    second_moment: Array  # (width,): mean**2 + variance
+    shrunk: Array  # (width,): a row of `scaled` over the diagonal
+    tile: Array  # (8, TILE): the eight vectors that follow
+    linear: Array  # (TILE,): factors @ mean
+    base: Array  # (TILE,)
+    base_variance: Array  # (TILE,)
+    prediction_variance: Array  # (TILE,)
+    target: Array  # (TILE,)
+    weight: Array  # (TILE,): zero beyond the tile's last entry
+    rhs_weight: Array  # (TILE,): factor of the entry's factors in the right-hand side
+    curvature: Array  # (TILE,)
+    factors: Array  # (TILE, width)
+    factor_variances: Array  # (TILE, width)
+    scaled: Array  # (TILE, width): factors times the curvature, or times its root
+    matrix: Array  # (width, width): upper half of the normal equations, or of the system of few entries
+    rhs: Array  # (width,): right-hand side of the normal equations
+    diagonal: Array  # (width,): diagonal of the normal equations
+    solution: Array  # (width,)
+    inverse_diagonal: Array  # (width,)
+    vector: Array  # (width,): right-hand side, then solution, of the system that is solved
+    sums: Array  # (3,), float64: results of `approximate_entries`
+    zeros: Array  # (width,): mean and precisions of a row without a prior
 
 
 @inner
@@ -74,14 +77,14 @@ def set_row(mean, variance, work):
 
 
 @part
-def load_tile(indices, targets, weights, design, lo, n, work):
+def load_tile(entries, lo, n, work):
     """Copy entries lo to lo + n and their rows of the design to `work`; pad with entries of weight zero."""
-    factors, variances, base, base_variances = design
+    _, indices, targets, weights, (factors, variances, base, base_variances) = entries
     tile, tile_variances, bases, noises = work.factors, work.factor_variances, work.base, work.base_variance
     target, weight = work.target, work.weight
     for k in range(n):
         target[k] = targets[lo + k]
-        weight[k] = 1.0 if weights is None else weights[lo + k]
+        weight[k] = weight_at(weights, lo + k)
     for k in range(n, padded_count(n)):
         target[k], weight[k] = target[0], 0.0
     for k in range(n):

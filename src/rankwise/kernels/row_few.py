@@ -28,15 +28,24 @@ def is_available(shared, factored, penalty):
 
 
 @part
-def to_entries(n, narrow, work):
-    """Write the system of a row with n entries, B being diagonal; zeros up to `narrow`."""
-    rhs, diagonal, solution, inverse = work.rhs, work.diagonal, work.solution, work.inverse_diagonal
+def to_entries(factored, multiplier, columns, narrow, work):
+    """Write the system of a row with entries in `columns`; zeros up to `narrow`.
+
+    B is diagonal if `factored` is None, else `multiplier` times a factored matrix.
+    """
+    rhs, solution, inverse = work.rhs, work.solution, work.inverse_diagonal
     factors, scaled, curvature, shrunk = work.factors, work.scaled, work.curvature, work.shrunk
     matrix, vector = work.matrix, work.vector
-    width = uint64(rhs.size)
-    for a in range(width):
-        inverse[a] = 1.0 / diagonal[a]
-        solution[a] = inverse[a] * rhs[a]
+    n, width = uint64(columns.size), uint64(rhs.size)
+    if factored is None:
+        for a in range(width):
+            inverse[a] = 1.0 / work.diagonal[a]
+            solution[a] = inverse[a] * rhs[a]
+    else:
+        solved = factored.solved
+        for a in range(width):
+            solution[a] = rhs[a] / multiplier
+        substitute(factored.factor, solution, width, width)
     for i in range(n):
         root = math.sqrt(max(float64(curvature[i]), 0.0))
         for a in range(uint64(0), width, STRIDE):
@@ -45,30 +54,21 @@ def to_entries(n, narrow, work):
         g, row, sums = scaled[i], matrix[i], zeros(solution)
         for a in range(uint64(0), width, STRIDE):
             sums = add(sums, widen(load(g, a)), load(solution, a))
-        for a in range(width):
-            shrunk[a] = g[a] * inverse[a]
-        for j in range(i, n):
-            row[j] = dot(shrunk, scaled[j])
+        if factored is None:
+            for a in range(width):
+                shrunk[a] = g[a] * inverse[a]
+            for j in range(i, n):
+                row[j] = dot(shrunk, scaled[j])
+        else:
+            for j in range(i, n):
+                root = math.sqrt(max(float64(curvature[j]), 0.0))
+                row[j] = dot(g, solved[columns[j]]) * root / multiplier
         for j in range(n, narrow):
             row[j] = 0.0
         row[i] += 1.0
         vector[i] = total(sums)
     for j in range(n, narrow):
         vector[j] = 0.0
-
-
-@part
-def from_entries(n, work):
-    """Write the row's solution from that of `to_entries`; add the entries' terms to the diagonal."""
-    scaled, vector, solution = work.scaled, work.vector, work.solution
-    inverse, diagonal = work.inverse_diagonal, work.diagonal
-    for a in range(uint64(0), uint64(solution.size), STRIDE):
-        left, squares = zeros(solution), zeros(scaled)
-        for i in range(n):
-            g = load(scaled[i], a)
-            left, squares = add_times(left, vector[i], widen(g)), add(squares, g, g)
-        store(solution, a, add(load(solution, a), times(-1.0, left), load(inverse, a)))
-        accumulate(diagonal, a, squares)
 
 
 @part
@@ -81,40 +81,26 @@ def dot(one, other):
 
 
 @part
-def to_entries_factored(factored, multiplier, places, narrow, work):
-    """Write the system of a row with entries in columns `places`, B being `multiplier` times a factored matrix."""
-    factor, solved, rhs, solution = factored.factor, factored.solved, work.rhs, work.solution
-    factors, scaled, curvature, matrix, vector = work.factors, work.scaled, work.curvature, work.matrix, work.vector
-    n, width = uint64(places.size), uint64(rhs.size)
-    for a in range(width):
-        solution[a] = rhs[a] / multiplier
-    substitute(factor, solution, width, width)
-    for i in range(n):
-        root = math.sqrt(max(float64(curvature[i]), 0.0))
-        for a in range(uint64(0), width, STRIDE):
-            store(scaled[i], a, times(root, load(factors[i], a)))
-    for i in range(n):
-        g, row, sums = scaled[i], matrix[i], zeros(solution)
-        for a in range(uint64(0), width, STRIDE):
-            sums = add(sums, widen(load(g, a)), load(solution, a))
-        for j in range(i, n):
-            root = math.sqrt(max(float64(curvature[j]), 0.0))
-            row[j] = dot(g, solved[places[j]]) * root / multiplier
-        for j in range(n, narrow):
-            row[j] = 0.0
-        row[i] += 1.0
-        vector[i] = total(sums)
-    for j in range(n, narrow):
-        vector[j] = 0.0
+def from_entries(n, work):
+    """Write the row's solution from that of `to_entries` with a diagonal B; add the entries' terms to the diagonal."""
+    scaled, vector, solution = work.scaled, work.vector, work.solution
+    inverse, diagonal = work.inverse_diagonal, work.diagonal
+    for a in range(uint64(0), uint64(solution.size), STRIDE):
+        left, squares = zeros(solution), zeros(scaled)
+        for i in range(n):
+            g = load(scaled[i], a)
+            left, squares = add_times(left, vector[i], widen(g)), add(squares, g, g)
+        store(solution, a, add(load(solution, a), times(-1.0, left), load(inverse, a)))
+        accumulate(diagonal, a, squares)
 
 
 @part
-def from_entries_factored(factored, multiplier, places, work):
-    """Write the row's solution from that of `to_entries_factored`; add the entries' terms to the diagonal."""
+def from_entries_factored(factored, multiplier, columns, work):
+    """Write the row's solution from that of `to_entries` with a factored B; add the entries' terms to the diagonal."""
     solved, scaled, curvature = factored.solved, work.scaled, work.curvature
     vector, solution, diagonal = work.vector, work.solution, work.diagonal
-    for i in range(uint64(places.size)):
-        g, f = scaled[i], solved[places[i]]
+    for i in range(uint64(columns.size)):
+        g, f = scaled[i], solved[columns[i]]
         step = vector[i] * math.sqrt(max(float64(curvature[i]), 0.0)) / multiplier
         for a in range(uint64(solution.size)):
             solution[a] -= step * f[a]

@@ -5,8 +5,13 @@ Given the other side, row i minimizes over its factors x, and over their varianc
     scale * (expected loss at its entries) + shared quadratic + prior + penalty.
 
 The last three parts are NamedTuples, or None if absent. `QUADRATICS`, `PRIOR_RULES` and `PENALTIES` hold the functions
-that `solve_rows` compiles for each type; None compiles to nothing. Other packages may add types of their own: their
-code is never cached on disk, because Numba's cache tells types apart by name only.
+that `solve_rows` compiles for each type; None compiles to nothing.
+
+To add a type, in this package or another: write a NamedTuple of arrays and numbers, and the scalar functions that
+`QuadraticRules`, `PriorRules` or `PenaltyRules` lists, in Python that Numba compiles; enter both into the matching
+dictionary, with the names of the fields that have a line per row; and give an instance to `RowProblem`. A type that is
+listed in `BUILT_IN` has its compiled code cached on disk; do not list types of other packages there, because Numba's
+cache tells types apart by name only. `tests/kernels/test_row_problem.py` adds one of each.
 """
 
 from collections.abc import Callable
@@ -17,20 +22,22 @@ import numpy as np
 from numba import float64, types, uint64
 from numba.extending import overload
 
+from .._arrays import Array
 from .jit import INLINED, part
 from .lanes import pad_columns
 from .ldl import factor_positive
 
 MapArray = Callable[[Any], Any]
+Rule = Callable[..., Any]  # a scalar function that Numba compiles
 
 
 class Design(NamedTuple):
     """The other side as the regressors of a row: ``prediction = base[j] + factors[j] @ x``."""
 
-    factors: Any  # (n_cols, width); a column of ones for this side's offset, then zeros up to a multiple of eight
-    variances: Any  # (n_cols, width)
-    base: Any  # (n_cols,)
-    base_variances: Any  # (n_cols,)
+    factors: Array  # (n_cols, width); a column of ones for this side's offset, then zeros up to a multiple of eight
+    variances: Array  # (n_cols, width)
+    base: Array  # (n_cols,)
+    base_variances: Array  # (n_cols,)
 
     def padded(self) -> "Design":
         """Factors and variances with columns of zeros up to a multiple of eight, as the kernels need them."""
@@ -41,16 +48,16 @@ class Design(NamedTuple):
 class GaussianPrior(NamedTuple):
     """Gaussian prior on the factors of each row: mean, precision per component, and a multiplier per row."""
 
-    means: Any  # (n_rows, d)
-    precisions: Any  # (d,)
-    multipliers: Any  # (n_rows,): factor of each row's precisions
+    means: Array  # (n_rows, d)
+    precisions: Array  # (d,)
+    multipliers: Array  # (n_rows,): factor of each row's precisions
 
 
 class SharedFactor(NamedTuple):
     """LDL factor of ``S + diag(precisions)`` and the design's rows solved with it, for rows with few entries."""
 
-    factor: Any  # (width, width), as `ldl.factor` leaves it
-    solved: Any  # (n_cols, width)
+    factor: Array  # (width, width), as `ldl.factor` leaves it
+    solved: Array  # (n_cols, width)
 
 
 class SharedQuadratic(NamedTuple):
@@ -59,10 +66,10 @@ class SharedQuadratic(NamedTuple):
     The expected value adds half of ``diag(matrix) @ variance``.
     """
 
-    matrix: Any  # (d, d), symmetric positive semidefinite, float64
-    vector: Any  # (d,), float64
-    multipliers: Any  # (n_rows,)
-    factored: Any = None  # SharedFactor, or None if rows with few entries are solved like all others
+    matrix: Array  # (d, d), symmetric positive semidefinite, float64
+    vector: Array  # (d,), float64
+    multipliers: Array  # (n_rows,)
+    factored: SharedFactor | None = None  # None if rows with few entries are solved like all others
 
     def prepared(self, design: Design, prior: Any) -> "SharedQuadratic":
         """The same with `factored` set, once per half sweep, if rows with few entries can use it.
@@ -108,15 +115,15 @@ class RowProblem(NamedTuple):
 class QuadraticRules(NamedTuple):
     """What the kernels need of a type of shared quadratic."""
 
-    add: Any  # (part, i, rhs, diagonal, matrix): add its gradient, Hessian diagonal, and Hessian above the diagonal
-    value: Any  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
+    add: Rule  # (part, i, rhs, diagonal, matrix): add its gradient, Hessian diagonal, and Hessian above the diagonal
+    value: Rule  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
     by_row: tuple[str, ...] = ("multipliers",)  # fields with a line per row
 
 
 class PriorRules(NamedTuple):
     """What the kernels need of a type of prior: its Gaussian for row i."""
 
-    row: Any  # (part, i) -> mean of shape (d,), precisions of shape (d,), and a factor of these
+    row: Rule  # (part, i) -> mean of shape (d,), precisions of shape (d,), and a factor of these
     by_row: tuple[str, ...] = ("means", "multipliers")
 
 
@@ -127,9 +134,9 @@ class PenaltyRules(NamedTuple):
     normal equations.
     """
 
-    value: Any  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
-    add: Any = None  # (part, i, rhs, diagonal): add its gradient and Hessian, which is diagonal
-    minimize: Any = None  # (part, i, a, curvature, rhs) -> float: least x of ``curvature x**2 / 2 - rhs x + p(x)``
+    value: Rule  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
+    add: Rule | None = None  # (part, i, rhs, diagonal): add its gradient and Hessian, which is diagonal
+    minimize: Rule | None = None  # (part, i, a, curvature, rhs) -> minimizer of ``curvature x**2 / 2 - rhs x + p(x)``
     by_row: tuple[str, ...] = ()
 
 

@@ -1,16 +1,18 @@
 """Factors of the rows given the other side: for each row assemble a quadratic, minimize it, and accept the minimum.
 
 `row_parts` states the problem of one row. The quadratic approximates the expected loss at the row's entries and has the
-other parts as they are, except for a penalty that needs coordinate descent. The solvers of the small system are
-`solve_all_components`, `solve_few_entries` and `descend_by_coordinates`.
+other parts as they are, except for a penalty that needs coordinate descent. It is minimized by `solve_all_components`,
+`solve_few_entries` or `descend_by_coordinates`, and the minimum accepted by `accept_minimum` or `accept_descent`.
 """
 
 import math
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from numba import float64, uint64
 
+from .._arrays import Array
 from .jit import INNER, jit, part, uncached
 from .lanes import STRIDE
 from .ldl import solve_positive
@@ -23,7 +25,7 @@ from .row_entries import (
     set_row,
     workspace,
 )
-from .row_few import from_entries, from_entries_factored, is_available, to_entries, to_entries_factored
+from .row_few import from_entries, from_entries_factored, is_available, to_entries
 from .row_parts import (
     coordinate_minimum,
     factored_of,
@@ -43,12 +45,25 @@ _1, _2 = uint64(1), uint64(2)
 spliced = numba.njit(inline="always", cache=False, **INNER)  # into the caller's IR: `part` optimizes nested code twice
 
 
+class Row(NamedTuple):
+    """One row inside `solve_rows`."""
+
+    i: int
+    first: int  # number of its first entry
+    last: int  # number of the next row's first entry
+    mean: Array  # (d,)
+    variance: Array  # (d,)
+    prior_mean: Array  # (d,)
+    precisions: Array  # (d,), of the prior
+    multiplier: float  # of the precisions
+
+
 @part
-def begin(mean, precisions, multiplier, work):
+def add_prior(row, work):
     """Initialize the right-hand side and the diagonal of a row's normal equations with the prior's terms."""
-    rhs, diagonal = work.rhs, work.diagonal
+    rhs, diagonal, mean, precisions = work.rhs, work.diagonal, row.prior_mean, row.precisions
     for a in range(uint64(precisions.size)):
-        diagonal[a] = multiplier * precisions[a]
+        diagonal[a] = row.multiplier * precisions[a]
         rhs[a] = diagonal[a] * mean[a]
 
 
@@ -62,19 +77,22 @@ def add_other_parts(shared, penalty, i, work):
 
 
 @spliced
-def assemble(loss, indices, targets, weights, design, span, few, work):
-    """Add the quadratic approximations of a row's entries to its normal equations; the matrix unless `few`.
+def assemble(loss, entries, problem, row, few, curvatures, work):
+    """Write a row's normal equations: the other parts, and the approximations of its entries; no matrix if `few`.
 
-    `span` has the row's first entry, the next row's, the scale, and a sum that the curvatures are added to. Returns the
-    expected loss, the approximations at a row of zeros, and that sum.
+    Returns the expected loss, the approximations at a row of zeros, and `curvatures` plus those of the entries.
     """
-    lo, last, scale, curvatures = span
-    value = at_zero = 0.0
-    while lo < last:
-        n = min(uint64(TILE), last - lo)
-        load_tile(indices, targets, weights, design, lo, n, work)
+    if not few:
+        work.matrix[:] = 0.0
+    add_prior(row, work)
+    add_other_parts(problem.shared, problem.penalty, row.i, work)
+    set_row(row.mean, row.variance, work)
+    lo, value, at_zero = row.first, 0.0, 0.0
+    while lo < row.last:
+        n = min(uint64(TILE), row.last - lo)
+        load_tile(entries, lo, n, work)
         predict(n, work)
-        tile_value, tile_at_zero, tile_curvature = approximate(loss, n, scale, work)
+        tile_value, tile_at_zero, tile_curvature = approximate(loss, n, problem.scale, work)
         value, at_zero = value + tile_value, at_zero + tile_at_zero
         curvatures += tile_curvature
         add_vectors(n, work)
@@ -102,18 +120,17 @@ def complete_matrix(d, work):
 
 
 @part
-def solve_few_entries(factored, multiplier, indices, first, n, work):
+def solve_few_entries(factored, indices, row, work):
     """Minimize a row's quadratic through its n entries, those in the tile; O(n**2 d)."""
+    columns = indices[row.first : row.last]
+    n = uint64(columns.size)
     narrow = system_width(n)
-    if factored is None:
-        to_entries(n, narrow, work)
-    else:
-        to_entries_factored(factored, multiplier, indices[first : first + n], narrow, work)
+    to_entries(factored, row.multiplier, columns, narrow, work)
     solve_positive(work.matrix, work.vector, n, narrow)
     if factored is None:
         from_entries(n, work)
     else:
-        from_entries_factored(factored, multiplier, indices[first : first + n], work)
+        from_entries_factored(factored, row.multiplier, columns, work)
 
 
 @part
@@ -144,12 +161,13 @@ def descend_by_coordinates(penalty, i, mean, d, work):
 
 
 @part
-def solve_all_components(penalty, i, mean, d, work):
-    """Minimize a row's quadratic, whose matrix is complete, by the solver that the penalty needs; O(d**3)."""
-    vector, solution = work.vector, work.solution
+def solve_all_components(penalty, row, work):
+    """Minimize a row's quadratic by the solver that the penalty needs; O(d**3)."""
+    d, vector, solution = uint64(row.mean.size), work.vector, work.solution
+    complete_matrix(d, work)
     if penalty is not None:
         if is_minimized_by_coordinates(penalty):
-            descend_by_coordinates(penalty, i, mean, d, work)
+            descend_by_coordinates(penalty, row.i, row.mean, d, work)
             return
     solve_positive(work.matrix, vector, d, system_width(d))
     for a in range(d):
@@ -168,9 +186,9 @@ def half_logs(variance):
 
 
 @part
-def half_distance(mean, variance, prior_mean, precisions):
-    """Half the expected squared distance from the prior mean, each component times its precision."""
-    distance = 0.0
+def half_distance(mean, variance, row):
+    """Half the expected squared distance from the row's prior mean, each component times its precision."""
+    distance, prior_mean, precisions = 0.0, row.prior_mean, row.precisions
     for a in range(mean.size):
         off = float64(mean[a]) - prior_mean[a]
         distance += 0.5 * precisions[a] * (off * off + variance[a])
@@ -189,9 +207,9 @@ def other_terms(shared, penalty, i, mean, variance):
 
 
 @part
-def take_minimum(mean, variance, estimate_variances, work):
+def take_minimum(row, estimate_variances, work):
     """Overwrite the row with the minimum of its quadratic, and return True, unless the system was singular."""
-    solution, diagonal, wrong = work.solution, work.diagonal, 0.0
+    mean, variance, solution, diagonal, wrong = row.mean, row.variance, work.solution, work.diagonal, 0.0
     for a in range(uint64(mean.size)):  # zero times what is not finite is not zero; no early exit, to be vectorized
         wrong += 0.0 * solution[a] + (0.0 if diagonal[a] > 0.0 else 1.0)
     if not wrong == 0.0:
@@ -203,38 +221,49 @@ def take_minimum(mean, variance, estimate_variances, work):
 
 
 @part
-def entries_at_minimum(prior_mean, precisions, multiplier, estimate_variances, work):
+def entries_at_minimum(row, estimate_variances, work):
     """Approximations of the entries at the minimum of the quadratic, minus those at a row of zeros.
 
     The whole quadratic is ``-rhs @ x / 2`` there, of which the prior's part is subtracted.
     """
     rhs, solution, diagonal, change = work.rhs, work.solution, work.diagonal, 0.0
+    prior_mean, precisions = row.prior_mean, row.precisions
     for a in range(uint64(precisions.size)):
-        x, own = solution[a], multiplier * precisions[a]
+        x, own = solution[a], row.multiplier * precisions[a]
         change += own * x * (prior_mean[a] - 0.5 * x) - 0.5 * rhs[a] * x
         change += 0.5 * (diagonal[a] - own) / diagonal[a] if estimate_variances else 0.0
     return change
 
 
 @part
-def other_parts_at_minimum(shared, penalty, i, mean, variance, work):
+def other_parts_at_minimum(shared, penalty, row, work):
     """What `entries_at_minimum` has to subtract for the parts beside the prior."""
     change = 0.0
     if shared is not None:
-        change += quadratic_value(shared, i, mean, variance)
+        change += quadratic_value(shared, row.i, row.mean, row.variance)
     if penalty is not None:
         if is_minimized_by_coordinates(penalty):  # the quadratic is ``-(rhs + gradient) @ x / 2``
-            for a in range(uint64(mean.size)):
+            for a in range(uint64(row.mean.size)):
                 change += 0.5 * work.vector[a] * work.solution[a]
         else:
-            change += penalty_value(penalty, i, mean, variance)
+            change += penalty_value(penalty, row.i, row.mean, row.variance)
     return change
 
 
+@spliced
+def accept_minimum(problem, row, value, at_zero, work):
+    """Move the row to the minimum, unless the system was singular; return the bound on its expected loss there."""
+    if take_minimum(row, problem.estimate_variances, work):
+        change = entries_at_minimum(row, problem.estimate_variances, work)
+        change -= other_parts_at_minimum(problem.shared, problem.penalty, row, work)
+        value = at_zero + change / problem.scale
+    return value
+
+
 @part
-def interpolate(share, mean, variance, trial, estimate_variances, work):
+def interpolate(share, row, trial, estimate_variances, work):
     """Write the point at `share` of the way from the row to the minimum to `trial`, and set the row there."""
-    solution, diagonal = work.solution, work.diagonal
+    mean, variance, solution, diagonal = row.mean, row.variance, work.solution, work.diagonal
     for a in range(uint64(mean.size)):
         trial[0, a] = mean[a] + share * (solution[a] - mean[a])
         trial[1, a] = variance[a] + share * (1.0 / diagonal[a] - variance[a]) if estimate_variances else 0.0
@@ -242,19 +271,49 @@ def interpolate(share, mean, variance, trial, estimate_variances, work):
 
 
 @spliced
-def row_loss(loss, indices, targets, weights, design, span, work):
-    """Expected loss of the row that is set; `span` as in `assemble`. A row of one tile is still loaded."""
-    lo, last, scale = span
-    short, value = last - lo <= uint64(TILE), 0.0
-    while lo < last:
-        n = min(uint64(TILE), last - lo)
+def row_loss(loss, entries, row, scale, work):
+    """Expected loss of the row that is set. A row of one tile is still loaded."""
+    lo, value, short = row.first, 0.0, row.last - row.first <= uint64(TILE)
+    while lo < row.last:
+        n = min(uint64(TILE), row.last - lo)
         if not short:
-            load_tile(indices, targets, weights, design, lo, n, work)
+            load_tile(entries, lo, n, work)
         predict(n, work)
         tile_value, _, _ = approximate(loss, n, scale, work)
         value += tile_value
         lo += n
     return value
+
+
+@spliced
+def objective(problem, row, value, log, mean, variance):
+    """The row's objective at a point with the expected loss `value` and half the sum of log variances `log`."""
+    entries_and_prior = problem.scale * value + row.multiplier * half_distance(mean, variance, row) - log
+    return entries_and_prior + other_terms(problem.shared, problem.penalty, row.i, mean, variance)
+
+
+@spliced
+def accept_descent(loss, entries, problem, row, value, trial, work):
+    """Move the row towards the minimum, by half as far until its objective does not rise, or not at all.
+
+    Returns the expected loss there, half the sum of the log variances, and the number of halvings.
+    """
+    estimate_variances, halvings, share = problem.estimate_variances, 0.0, 1.0
+    log = half_logs(row.variance) if estimate_variances else 0.0
+    limit = objective(problem, row, value, log, row.mean, row.variance)
+    limit += (1e-6 if trial.itemsize == 4 else 1e-12) * abs(limit)  # rounding
+    for _ in range(HALVINGS):
+        interpolate(share, row, trial, estimate_variances, work)
+        new_value = row_loss(loss, entries, row, problem.scale, work)
+        new_log = half_logs(trial[1]) if estimate_variances else 0.0
+        if objective(problem, row, new_value, new_log, trial[0], trial[1]) <= limit:
+            for a in range(row.mean.size):
+                row.mean[a], row.variance[a] = trial[0, a], trial[1, a]
+            value, log = new_value, new_log
+            break
+        share *= 0.5
+        halvings += 1.0
+    return value, log, halvings
 
 
 @jit
@@ -267,57 +326,28 @@ def solve_rows(loss, entries, problem, trial, means, variances):
     is then scratch of shape (2, d).
 
     Returns the expected loss at the improved rows, the number of halvings, half the sum of the log variances, and the
-    sum of the curvatures. Arrays are taken out of their tuples before the loop: each time costs a reference count.
+    sum of the curvatures.
     """
-    prior, scale, estimate_variances, shared, penalty = problem
-    indptr, indices, targets, weights, design = entries
-    d, factored, work = uint64(means.shape[1]), factored_of(shared), workspace(design)
-    matrix, zeros = work.matrix, work.zeros[:d]
+    d, factored, work = uint64(means.shape[1]), factored_of(problem.shared), workspace(entries.design)
+    few_entries_solved = is_available(problem.shared, factored, problem.penalty)
     loss_sum = halvings = logs = curvatures = 0.0
-    slack = 1e-6 if means.itemsize == 4 else 1e-12  # rounding
-    for i in range(uint64(indptr.size - 1)):
-        first, last, mean, variance = indptr[i], indptr[i + _1], means[i], variances[i]
-        few = is_available(shared, factored, penalty) and last - first <= min(uint64(TILE), d // _2)
-        prior_mean, precisions, multiplier = gaussian_row(prior, i, zeros)
-        begin(prior_mean, precisions, multiplier, work)
-        set_row(mean, variance, work)
-        if not few:
-            matrix[:] = 0.0
-        add_other_parts(shared, penalty, i, work)
-        span = first, last, scale, curvatures
-        value, at_zero, curvatures = assemble(loss, indices, targets, weights, design, span, few, work)
+    for i in range(uint64(means.shape[0])):
+        prior_mean, precisions, multiplier = gaussian_row(problem.prior, i, work.zeros[:d])
+        first, last = entries.indptr[i], entries.indptr[i + _1]
+        row = Row(i, first, last, means[i], variances[i], prior_mean, precisions, multiplier)
+        few = few_entries_solved and last - first <= min(uint64(TILE), d // _2)
+        value, at_zero, curvatures = assemble(loss, entries, problem, row, few, curvatures, work)
         if few:
-            solve_few_entries(factored, multiplier, indices, first, last - first, work)
+            solve_few_entries(factored, entries.indices, row, work)
         else:
-            complete_matrix(d, work)
-            solve_all_components(penalty, i, mean, d, work)
+            solve_all_components(problem.penalty, row, work)
         if trial is None:
-            if take_minimum(mean, variance, estimate_variances, work):
-                change = entries_at_minimum(prior_mean, precisions, multiplier, estimate_variances, work)
-                change -= other_parts_at_minimum(shared, penalty, i, mean, variance, work)
-                value = at_zero + change / scale
-        log = half_logs(variance) if estimate_variances else 0.0
-        if trial is not None:
-            limit = scale * value + multiplier * half_distance(mean, variance, prior_mean, precisions) - log
-            limit += other_terms(shared, penalty, i, mean, variance)
-            limit += slack * abs(limit)
-            share = 1.0
-            for _ in range(HALVINGS):
-                interpolate(share, mean, variance, trial, estimate_variances, work)
-                new_value = row_loss(loss, indices, targets, weights, design, (first, last, scale), work)
-                new_log = half_logs(trial[1]) if estimate_variances else 0.0
-                new = (
-                    scale * new_value + multiplier * half_distance(trial[0], trial[1], prior_mean, precisions) - new_log
-                )
-                if new + other_terms(shared, penalty, i, trial[0], trial[1]) <= limit:
-                    for a in range(d):
-                        mean[a], variance[a] = trial[0, a], trial[1, a]
-                    value, log = new_value, new_log
-                    break
-                share *= 0.5
-                halvings += 1.0
+            value = accept_minimum(problem, row, value, at_zero, work)
+            logs += half_logs(row.variance) if problem.estimate_variances else 0.0
+        else:
+            value, log, halved = accept_descent(loss, entries, problem, row, value, trial, work)
+            logs, halvings = logs + log, halvings + halved
         loss_sum += value
-        logs += log
     return loss_sum, halvings, logs, curvatures
 
 
@@ -327,14 +357,13 @@ uncached_solve_rows = uncached(solve_rows)  # for parts of types that other pack
 @jit
 def expected_loss(loss, entries, means, variances):
     """Sum of the expected losses of all entries."""
-    indptr, indices, targets, weights, design = entries
-    work, value = workspace(design), 0.0
-    for i in range(uint64(indptr.size - 1)):
+    work, value = workspace(entries.design), 0.0
+    for i in range(uint64(means.shape[0])):
         set_row(means[i], variances[i], work)
-        lo, last = indptr[i], indptr[i + _1]
+        lo, last = entries.indptr[i], entries.indptr[i + _1]
         while lo < last:
             n = min(uint64(TILE), last - lo)
-            load_tile(indices, targets, weights, design, lo, n, work)
+            load_tile(entries, lo, n, work)
             predict(n, work)
             value += approximate(loss, n, 1.0, work)[0]
             lo += n

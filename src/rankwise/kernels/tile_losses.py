@@ -88,16 +88,14 @@ def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
 
 
 @cache
-def _machine_code(kind: type[Any], dtype: np.dtype[Any], cached: bool) -> Any:
+def _machine_code(kind: Any, dtype: np.dtype[Any], cached: bool) -> Any:
     number, size = from_dtype(dtype), 2 * len(kind._fields)
 
     def approximate(fields, tile, n, scale, sums):
         loss = rebuilt(kind, carray(fields, (size,)))
         approximate_entries(loss, carray(tile, BUFFER), n, scale, carray(sums, (3,)))
 
-    signature = types.void(
-        types.CPointer(int64), types.CPointer(number), uint64, float64, types.CPointer(float64)
-    )
+    signature = types.void(types.CPointer(int64), types.CPointer(number), uint64, float64, types.CPointer(float64))
     return callback(approximate, signature, cached)
 
 

@@ -10,13 +10,17 @@ GROUP = 32  # scores compared with the threshold at once
 
 
 @jit
-def best_columns(left, right, base, shift, indptr, indices, places, scores, columns, counts):
+def best_columns(terms, excluded, out):
     """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first.
 
-    `scores` and `columns`, of shape (n_rows, k), receive the scores and the column numbers, and `counts` how many of
-    them are filled. Ties are ordered by column. Columns of `right` beyond those of `left` are not used. The columns
-    ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are excluded; a place of -1 excludes nothing.
+    `terms` holds ``left, right, base, shift``; columns of `right` beyond those of `left` are not used. `excluded` holds
+    ``indptr, indices, places``: the columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left
+    out, and a place of -1 leaves out nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of
+    shape (n_rows, k), and how many of them are filled. Ties are ordered by column.
     """
+    left, right, base, shift = terms
+    indptr, indices, places = excluded
+    scores, columns, counts = out
     n_rows, rank = left.shape
     block, tile = np.zeros((rank, WIDTH)), np.zeros(WIDTH)
     following = indptr[:-1].copy()  # the next entry of each row to exclude

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .._checks import one_of
 from .._errors import LossError
 from .base import BY_NAME, Loss, register
 from .custom import CustomLoss, loss
@@ -40,7 +41,7 @@ def get(loss: "str | Loss") -> Loss:
     if isinstance(loss, str) and loss in BY_NAME:
         return BY_NAME[loss]()
     raise LossError(
-        f"Unknown loss {loss!r}: use one of {', '.join(BY_NAME)}, an object of `rankwise.losses`, "
+        f"Unknown loss {loss!r}: use {one_of(BY_NAME)}, an object of `rankwise.losses`, "
         "or your own made with `@rankwise.loss`."
     )
 

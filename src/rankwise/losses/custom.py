@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from .._checks import is_number
+from .._checks import is_number, one_of
 from .._digests import checksum
 from .._errors import LossError
 from ..kernels import formulas
@@ -60,7 +60,7 @@ class Declaration:
         if self.kinks is not None and self.smooth:
             raise LossError("A loss with kinks is not smooth; leave out `kinks` or `smooth=True`.")
         if self.link not in LINKS:
-            raise LossError(f"`link` must be one of {', '.join(LINKS)}, got {self.link!r}.")
+            raise LossError(f"`link` must be {one_of(LINKS)}, got {self.link!r}.")
         if not isinstance(self.domain, Domain):
             raise LossError(
                 "`domain` must be a `rankwise.losses.Domain`, such as `rankwise.losses.SIGNS` or "

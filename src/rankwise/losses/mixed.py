@@ -105,16 +105,16 @@ class Mixed(Loss):
     def formula(self) -> Any:
         """All look-up tables."""
         kinds = self.kinds
-        arrays = (
+        tables = (
             self.columns,
             self.values,
-            np.array([kinds.index(loss.formulas.parameters) for loss in self.losses]),
+            [kinds.index(loss.formulas.parameters) for loss in self.losses],
             self.scales,
             self.shifts,
             np.cumsum([0, *(part.size for part in self._parameters)]),
             np.concatenate(self._parameters),
         )
-        arrays = [np.asarray(array, np.float64) for array in arrays]
+        arrays = [np.array(table, np.float64) for table in tables]
         for array in arrays:
             array.flags.writeable = False
         return self.formulas.parameters(*arrays)

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtr, pdtrik
 
 from .._arrays import Array
+from .._checks import check_choice
 from .._errors import SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
@@ -27,8 +28,7 @@ DECODINGS = {  # descriptions, printed beside scores
 
 def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, sure: bool) -> Array:
     """Decode link-scale predictions `x` at row and column numbers, shape (n,); `sure` takes their variances as zero."""
-    if how not in DECODINGS:
-        raise SettingError(f"`decode` must be one of {', '.join(map(repr, DECODINGS))}, got {how!r}.")
+    check_choice("decode", how, DECODINGS)
     variances = np.zeros(x.size)
     if not sure and model.posterior is not None:
         variances = model.posterior.variance_at(rows, cols)

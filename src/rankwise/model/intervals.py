@@ -55,17 +55,11 @@ class Spread:
 
     ``row_scales[i] * col_scales[j] * sqrt(noise_variance + posterior variance)``; under the Poisson loss, the noise
     variance is `noise_variance` times the expected count.
-
-    Attributes
-    ----------
-    noise_variance : float
-    row_scales : ndarray of shape (n_rows,)
-    col_scales : ndarray of shape (n_cols,)
     """
 
     noise_variance: float
-    row_scales: Array
-    col_scales: Array
+    row_scales: Array  # (n_rows,)
+    col_scales: Array  # (n_cols,)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,18 +80,11 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Center and width of an interval from two quantile fits: their mean and half their distance.
-
-    Attributes
-    ----------
-    lower, upper : Bound
-    narrowest : float
-        Least width, where the fits are close to each other or cross.
-    """
+    """Center and width of an interval from two quantile fits: their mean and half their distance."""
 
     lower: Bound
     upper: Bound
-    narrowest: float
+    narrowest: float  # least width, where the fits are close to each other or cross
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
+from .._checks import check_choice
 from .._errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -17,16 +18,14 @@ UNKNOWN = ("error", "offset")
 
 def check_scale(scale: Any) -> None:
     """Raise SettingError unless `scale` is "response" or "link"."""
-    if scale not in SCALES:
-        raise SettingError(f"`scale` must be 'response' or 'link', got {scale!r}.")
+    check_choice("scale", scale, SCALES)
 
 
 def positions(
     model: "LowRankModel", rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row and column numbers of pairs of labels, each of shape (n,); with ``unknown="offset"``, -1 for unknown ones."""
-    if unknown not in UNKNOWN:
-        raise SettingError(f"`unknown` must be 'error' or 'offset', got {unknown!r}.")
+    check_choice("unknown", unknown, UNKNOWN)
     row_of, col_of = (
         index.find(labels) if unknown == "error" else index.positions(labels)
         for index, labels in ((model.row_index, rows), (model.col_index, cols))

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import SettingError
 from ..engines import usable_cores
 from ..kernels import topk
@@ -106,8 +106,7 @@ def similar(
     model: "LowRankModel", labels: ArrayLike, n: int, axis: str, rank: int | None, n_jobs: int | None
 ) -> Ranked:
     """See `LowRankModel.similar`."""
-    if axis not in AXES:
-        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    check_choice("axis", axis, AXES)
     near, far, index = (model.U, model.V, model.row_index) if axis == "rows" else (model.V, model.U, model.col_index)
     requested = index.find(labels)
     themselves = Seen(np.arange(requested.size + 1, dtype=np.uint64), requested.astype(np.uint32))
@@ -153,7 +152,7 @@ def best_columns(
         part, ends = slice(first, first + TASK_ROWS), slice(first, first + TASK_ROWS + 1)
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
-        topk.best_columns(left[part], right, base[part], shift, *left_out, *out)
+        topk.best_columns((left[part], right, base[part], shift), left_out, out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:

@@ -15,19 +15,12 @@ if TYPE_CHECKING:
 
 
 class PlacedEntries(NamedTuple):
-    """Observed entries at the row and column numbers of a model.
+    """Observed entries at the row and column numbers of a model."""
 
-    Attributes
-    ----------
-    rows, cols : ndarray of int64, shape (n,)
-    targets : ndarray of float64, shape (n,)
-    weights : ndarray of shape (n,) or None
-    """
-
-    rows: Array
-    cols: Array
-    targets: Array
-    weights: Array | None
+    rows: Array  # (n,)
+    cols: Array  # (n,)
+    targets: Array  # (n,)
+    weights: Array | None  # (n,)
 
 
 class Residuals(NamedTuple):

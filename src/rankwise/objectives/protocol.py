@@ -34,11 +34,9 @@ class Gradient(Protocol):
 
     def matvec(self, v: Array) -> Array:
         """Return the gradient times v, shape (n_rows,)."""
-        ...
 
     def rmatvec(self, u: Array) -> Array:
         """Return the transposed gradient times u, shape (n_cols,)."""
-        ...
 
 
 class Restriction(Protocol):
@@ -57,15 +55,12 @@ class Restriction(Protocol):
 
     def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
         """Return value and gradient at c."""
-        ...
 
     def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
         """Return the Hessian at c times `direction`."""
-        ...
 
     def hessian(self) -> NDArray[np.float64]:
         """Return the Hessian of a quadratic f."""
-        ...
 
 
 class PlaneRestriction(Restriction, Protocol):
@@ -84,7 +79,6 @@ class PlaneRestriction(Restriction, Protocol):
 
     def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
         """Minimize ``f(X + w D) + tilt w + curvature w**2 / 2`` over w >= 0, for a piecewise linear f; return w."""
-        ...
 
 
 @runtime_checkable
@@ -107,69 +101,54 @@ class Objective(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of X."""
-        ...
 
     @property
     def point(self) -> Factors:
         """The current X."""
-        ...
 
     @property
     def smooth(self) -> bool:
         """Whether f is differentiable."""
-        ...
 
     @property
     def quadratic(self) -> bool:
         """Whether f is quadratic."""
-        ...
 
     @property
     def piecewise_linear(self) -> bool:
         """Whether f is piecewise linear."""
-        ...
 
     @property
     def lipschitz(self) -> float | None:
         """Lipschitz constant of the gradient; None if unknown, then steps are found by backtracking."""
-        ...
 
     @property
     def strong_convexity(self) -> float:
         """Strong convexity constant of f."""
-        ...
 
     def reset(self) -> None:
         """Set X = 0."""
-        ...
 
     def value(self) -> float:
         """Return f(X)."""
-        ...
 
     def gradient(self) -> Gradient:
         """Return the gradient at X, or a subgradient if f is not smooth."""
-        ...
 
     def along(self, u: Array, v: Array, theta: Array | None = None) -> PlaneRestriction:
         """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)``; u and v are vectors or matrices."""
-        ...
 
     def along_terms(self) -> Restriction:
         """Return ``theta -> f(sum_k theta[k] u_k v_k.T)`` over the terms of X."""
-        ...
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
-        ...
 
     def replace(self, theta: Array) -> None:
         """Set the coefficients of the terms of X."""
-        ...
 
     def close(self) -> None:
         """Release threads and other resources; they are acquired again when needed."""
-        ...
 
 
 @runtime_checkable
@@ -186,7 +165,6 @@ class Movable(Objective, Protocol):
 
     def move(self, theta: Array, U: Array, V: Array) -> None:
         """Set ``X = U diag(theta) V.T``."""
-        ...
 
 
 @runtime_checkable
@@ -204,26 +182,21 @@ class Entrywise(Objective, Protocol):
     @property
     def observations(self) -> Observations:
         """Observed entries, in memory, on disk or on a cluster."""
-        ...
 
     @property
     def loss(self) -> Loss:
         """Loss at each entry."""
-        ...
 
     @property
     def offsets(self) -> Offsets | None:
         """Current offsets."""
-        ...
 
     @property
     def passes(self) -> int:
         """Passes made over the observations so far."""
-        ...
 
     def fit_value(self) -> float:
         """Return the sum of the losses at the observed entries, without any penalty."""
-        ...
 
 
 @runtime_checkable
@@ -241,24 +214,19 @@ class HasSides(Entrywise, Movable, Protocol):
     @property
     def fixed_offsets(self) -> Offsets | None:
         """Offsets that belong to the objective, as opposed to those that a solver fits."""
-        ...
 
     @property
     def engines(self) -> Mapping[str, Engine]:
         """Engines made so far, by axis."""
-        ...
 
     def engine_of(self, axis: str) -> Engine:
         """Return the engine over the shards of the rows, or over those of the transpose for ``axis="columns"``."""
-        ...
 
     def side(self, axis: str, offset: bool = True) -> Side:
         """Return the rows, or the columns, as a side without factors, with offsets of zero or none."""
-        ...
 
     def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
         """Set ``X = U V.T`` and the offsets."""
-        ...
 
 
 @runtime_checkable
@@ -275,19 +243,15 @@ class Checkpointable(Objective, Protocol):
     @property
     def snapshot_types(self) -> tuple[type, ...]:
         """Dataclasses that a snapshot consists of."""
-        ...
 
     def fingerprint(self) -> dict[str, object]:
         """Return values and checksums that identify the objective, as plain JSON."""
-        ...
 
     def snapshot(self) -> Any:
         """Return the current point as a dataclass of arrays and numbers."""
-        ...
 
     def restore(self, snapshot: Any) -> None:
         """Move to the point of a snapshot; raise `DataError` if it is not one of this objective."""
-        ...
 
 
 @runtime_checkable
@@ -305,4 +269,3 @@ class Rehearsable(Objective, Protocol):
 
     def rehearsal(self) -> tuple[Hashable, Objective]:
         """Return a key of the compiled code, and a tiny objective that needs the same code."""
-        ...

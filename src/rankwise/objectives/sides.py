@@ -17,53 +17,25 @@ from ..spectral.tall import blended
 
 @dataclass(frozen=True)
 class RowSettings:
-    """Settings that the row solves of both sides share.
+    """Settings that the row solves of both sides share."""
 
-    Attributes
-    ----------
-    constant : float
-        Part of every prediction.
-    scale : float
-        Factor of the expected loss against the prior.
-    estimate_variances : bool
-        Whether factors have variances, or are numbers.
-    smoothing : float
-        Variance added to every prediction, which rounds the corners of a nonsmooth loss.
-    """
-
-    constant: float = 0.0
-    scale: float = 1.0
-    estimate_variances: bool = False
-    smoothing: float = 0.0
+    constant: float = 0.0  # part of every prediction
+    scale: float = 1.0  # factor of the expected loss against the prior
+    estimate_variances: bool = False  # whether factors have variances, or are numbers
+    smoothing: float = 0.0  # variance added to every prediction, which rounds the corners of a nonsmooth loss
 
 
 @dataclass
 class Side:
-    """Factors of the rows, or of the columns as rows of the transpose.
+    """Factors of the rows, or of the columns as rows of the transpose; d is the rank, plus one if `offset`."""
 
-    Attributes
-    ----------
-    engine : Engine
-        Shards whose rows these are.
-    means, variances : ndarray of shape (n, rank + 1), or (n, rank) without offsets
-        Factors, then the offset; variances are zero where they are not estimated.
-    precisions : ndarray of shape (rank + 1,) or (rank,)
-        Prior precision of each component: the ridge.
-    prior_means : ndarray of shape (n, rank + 1) or (n, rank)
-        Prior mean of every row.
-    multipliers : ndarray of shape (n,)
-        Factor of each row's precisions.
-    offset : bool
-        Whether this side has offsets.
-    """
-
-    engine: Engine
-    means: Array
-    variances: Array
-    precisions: Array
-    prior_means: Array
-    multipliers: Array
-    offset: bool
+    engine: Engine  # shards whose rows these are
+    means: Array  # (n, d): factors, then the offset
+    variances: Array  # (n, d): zero where they are not estimated
+    precisions: Array  # (d,): prior precision of each component: the ridge
+    prior_means: Array  # (n, d): prior mean of every row
+    multipliers: Array  # (n,): factor of each row's precisions
+    offset: bool  # whether this side has offsets
 
     @classmethod
     def empty(cls, engine: Engine, size: int, offset: bool, dtype: Any) -> "Side":

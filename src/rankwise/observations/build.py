@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
-from .._errors import DataError, DataTypeError, SettingError
+from .._checks import check_choice
+from .._errors import DataError, DataTypeError
 from ..kernels import pattern
 
 DUPLICATES = ("error", "mean", "last")
@@ -217,8 +218,7 @@ def merge_repeats(
 
 def check_duplicates(duplicates: str) -> None:
     """Raise SettingError unless `duplicates` is one of `DUPLICATES`."""
-    if duplicates not in DUPLICATES:
-        raise SettingError(f"`duplicates` must be one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}.")
+    check_choice("duplicates", duplicates, DUPLICATES)
 
 
 def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[Any, Any]) -> None:

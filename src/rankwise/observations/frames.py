@@ -22,7 +22,6 @@ class ArrowStream(Protocol):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the data as a stream of record batches."""
-        ...
 
 
 def is_frame(data: Any) -> bool:

@@ -27,6 +27,7 @@ class LabelIndex:
     labels : ndarray of shape (size,) or None
         Distinct labels. None means that rows are identified by their numbers, 0 to size - 1.
     size : int
+        Number of rows, or of columns.
     axis : {"row", "column"}
         Named in errors.
 

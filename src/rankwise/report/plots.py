@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import NotFittedError, SettingError
 from ..model import LowRankModel
 from ..model.ranking import AXES
@@ -160,8 +160,7 @@ def factor_map(
     3
     """
     model = model_of(model)
-    if axis not in AXES:
-        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    check_choice("axis", axis, AXES)
     wrong = [k for k in components if not is_whole(k) or not 0 <= k < model.rank]
     if wrong or len(components) != 2:
         raise SettingError(f"`components` must be two of 0 to {model.rank - 1}, got {components!r}.")

@@ -82,7 +82,6 @@ class ADMM(Solver[Problem, LagrangianState]):
         return (L1, NO_OFFSETS, IN_MEMORY)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_positive("nuclear_weight", self.nuclear_weight, optional=True)
         need_positive("memory_limit", self.memory_limit, optional=True)
         if not (is_number(self.growth) and 1 <= self.growth < np.inf):

@@ -37,19 +37,24 @@ class NamedSolver(NamedTuple):
 
 
 class Solver(Generic[ObjectiveT, StateT]):
-    """Base of the solvers: `init` moves the objective to the start, `step` makes one iteration and reports it.
+    """Base of the solvers, which minimize an objective f(X) over low-rank matrices X.
 
-    Subclasses declare:
+    The objective holds its current point, ``X = U diag(theta) V.T``: a sum of terms ``theta[k] u_k v_k.T``, as many as
+    its rank. `init` moves it to the start, and each `step` moves it once more and returns a `StepReport`. What a solver
+    must remember between steps is its state: `init` returns it, and every `step` receives it and may change it.
 
-    - `grows`: each step adds to the rank and the run ends at the requested rank; other solvers work at one rank.
-    - `keeps_path`: terms do not change when others are added, so the model keeps the coefficients of every rank.
-    - `truncates`: factors may be rotated into singular vectors, so that a model of lower rank is the truncated one.
+    A subclass implements `init` and `step`, and declares, where its answer is not the default one:
+
+    - `grows`: each step adds terms, and the run ends at the requested rank; other solvers work at a fixed rank.
+    - `keeps_path`: steps change only coefficients of earlier terms, not their vectors, so that the model can keep the
+      coefficients after every step, and predict with any lower rank.
+    - `truncates`: the factors may be rotated into singular vectors, so that a model of lower rank has the largest ones.
       Without `keeps_path` and `truncates`, the model has the factors as they are, and one rank.
-    - `descends`: no step raises the value, so the last point is the best one.
+    - `descends`: no step raises the value f(X), so the last point is the best one.
     - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank.
     - `checkpoints`: whether the state can be stored in a checkpoint; `state_types`: the dataclasses that the state
       consists of, beside numbers, strings, arrays, lists, tuples and dicts.
-    - `needs`: requirements on the objective, checked once before any work.
+    - `needs`: requirements on the objective, such as a smooth loss, checked once before any work.
     - `methods`: named instances, found by ``method=`` and listed by ``rankwise methods``.
 
     A solver's `repr` identifies its settings: a checkpoint can be resumed only by a solver with the same `repr`.

@@ -5,11 +5,11 @@ import logging
 import os
 import re
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,6 @@ class Checkpoint:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         if not isinstance(self.folder, str | os.PathLike):
             raise SettingError(f"`checkpoint` must be the path of a folder, or a `Checkpoint`, got {self.folder!r}.")
         if self.every is not None and not (is_whole(self.every) and self.every >= 1):
@@ -109,16 +108,6 @@ class CheckpointFolder:
             lock.release()
             raise
         return lock
-
-    def __enter__(self) -> "CheckpointFolder":
-        """Return the open folder."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the folder."""
-        self.close()
 
     def close(self) -> None:
         """Unlock the folder."""
@@ -262,18 +251,15 @@ def open_folder(checkpoint: AnyCheckpoint) -> CheckpointFolder | None:
     return CheckpointFolder(checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint))
 
 
-def check_folder(checkpoint: AnyCheckpoint) -> None:
-    """Raise early what opening the folder would raise, without creating or locking it."""
-    if checkpoint is None or isinstance(checkpoint, CheckpointFolder):
-        return
-    settings = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    folder = Path(settings.folder)
-    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        reason = "permission denied" if existing.is_dir() else "there is a file of that name"
-        raise CheckpointError(f"Checkpoints cannot be written to {folder}: {reason}.")
-    if existing == folder:
-        _refuse_earlier(settings)
+@contextmanager
+def opened(checkpoint: AnyCheckpoint) -> Iterator[CheckpointFolder | None]:
+    """Open the folder of a checkpoint setting, if it is not open yet, and close it at the end of the block."""
+    folder = open_folder(checkpoint)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            folder.close()
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:
@@ -288,7 +274,7 @@ def _refuse_earlier(settings: Checkpoint) -> None:
     if files:
         raise CheckpointError(
             f"{settings.folder} contains checkpoints of an earlier fit, up to step {_step(files[0])}: continue it with "
-            "`resume=True`, use another folder, or delete them."
+            "`checkpoint=rankwise.Checkpoint(folder, resume=True)` or --resume, use another folder, or delete them."
         )
 
 

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import losses
 from .._arrays import Array
+from .._checks import check_choice
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
@@ -73,8 +74,7 @@ def fold_in(
     >>> print(rw.fold_in(model, new))
     LowRankModel(1 x 30, rank 2)
     """
-    if axis not in AXES:
-        raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
+    check_choice("axis", axis, AXES)
     base = model if axis == "rows" else model.transposed()
     solver = RowFolder.of(base, _loss(model, loss))
     batch = NewRows.read(base, new, axis, names)

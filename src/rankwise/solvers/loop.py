@@ -19,7 +19,7 @@ from ..model import LowRankModel, predict
 from ..objectives import Entrywise, Objective, Rehearsable
 from ..observations import Observations
 from .base import Solver
-from .checkpoint import AnyCheckpoint, CheckpointFolder, open_folder
+from .checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .history import Clock, History, Record, StepReport
 from .methods import get
 from .resume import check_start
@@ -132,9 +132,9 @@ def solve(
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be a non-negative integer, got {random_state!r}.")
     scorer = None if held_out is None else _Scorer(objective, held_out, score)
-    folder = open_folder(checkpoint)
     try:
-        with threadpool_limits(limits=1, user_api="blas"):  # results of BLAS depend on its number of threads
+        # results of BLAS depend on its number of threads
+        with opened(checkpoint) as folder, threadpool_limits(limits=1, user_api="blas"):
             if folder is not None:
                 folder.identify(
                     objective,
@@ -148,8 +148,6 @@ def solve(
             result = _run(objective, solver, stopping, scorer, int(random_state), start, folder)
     finally:
         objective.close()
-        if folder is not None:
-            folder.close()
     return replace(result, compile_seconds=compile_seconds)
 
 

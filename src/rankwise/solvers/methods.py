@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .._checks import one_of
 from .._errors import SettingError
 from .admm import ADMM
 from .altmin import AltMin
@@ -39,7 +40,7 @@ def get(method: str | Solver[Any, Any], objective: object = None) -> Solver[Any,
     """
     if isinstance(method, str):
         if method not in METHODS:
-            raise SettingError(f"`method` must be one of {', '.join(METHODS)}, or a solver, got {method!r}.")
+            raise SettingError(f"`method` must be {one_of(METHODS)}, or a solver, got {method!r}.")
         solver, _, needs = METHODS[method]
         who = f'method="{method}"'
     elif isinstance(method, Solver):

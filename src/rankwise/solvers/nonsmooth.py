@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from .. import spectral
 from .._arrays import Array
-from .._checks import is_number
+from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..objectives import Entrywise, Gradient, Objective
@@ -23,21 +23,12 @@ STEP_RULES = ("best", "paper")
 
 
 class Captured(NamedTuple):
-    """The sum h of the leading singular triplets of a subgradient g, negated.
+    """The sum h of the leading singular triplets of a subgradient g, negated."""
 
-    Attributes
-    ----------
-    theta, U, V : ndarray of shapes (i,), (n_rows, i), (n_cols, i)
-        ``-h = U diag(theta) V.T``.
-    residual : float
-        ``||g - h||_F**2``.
-    n_products : int
-    """
-
-    theta: Array
-    U: Array
-    V: Array
-    residual: float
+    theta: Array  # (i,): ``-h = U diag(theta) V.T``
+    U: Array  # (n_rows, i)
+    V: Array  # (n_cols, i)
+    residual: float  # ``||g - h||_F**2``
     n_products: int
 
 
@@ -113,8 +104,7 @@ class NonsmoothPursuit(Solver[Objective, NonsmoothState]):
     ) -> None:
         self.step_rule, self.step_scale, self.shrinkage = step, step_scale, shrinkage
         self.keep_ratio, self.max_inner_rank, self.oracle = keep_ratio, max_inner_rank, oracle
-        if step not in STEP_RULES:
-            raise SettingError(f"`step` must be 'best' or 'paper', got {step!r}.")
+        check_choice("step", step, STEP_RULES)
         if not is_number(keep_ratio) or not 0 < keep_ratio < 1:
             raise SettingError(f"`keep_ratio` must be between 0 and 1, got {keep_ratio!r}.")
         need_share(shrinkage)

@@ -43,26 +43,14 @@ class Iterate:
 
 @dataclass
 class ProximalState:
-    """State of the accelerated proximal gradient method between two steps.
+    """State of the accelerated proximal gradient method between two steps."""
 
-    Attributes
-    ----------
-    weight, start_weight : float
-        Nuclear-norm weight, and the one that the continuation starts from.
-    most : int
-        Largest number of terms.
-    now, before : Iterate
-        The last two iterates.
-    limit : float
-        Values above it count as divergence.
-    """
-
-    weight: float
-    start_weight: float
-    most: int
+    weight: float  # nuclear-norm weight
+    start_weight: float  # the one that the continuation starts from
+    most: int  # largest number of terms
     now: Iterate
-    before: Iterate
-    limit: float
+    before: Iterate  # the iterate before `now`
+    limit: float  # values above it count as divergence
     momentum: float = 1.0
     step: int = 0
     value: float = np.inf
@@ -127,7 +115,6 @@ class AISImpute(Solver[Movable, ProximalState]):
         return (SMOOTH, LIPSCHITZ, MOVABLE)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_positive("nuclear_weight", self.nuclear_weight, optional=True)
         if not (is_number(self.continuation) and 0 <= self.continuation < 1):
             raise SettingError(f"`continuation` must be at least 0 and below 1, got {self.continuation!r}.")

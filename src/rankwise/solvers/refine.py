@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from .._arrays import Array
+from .._checks import one_of
 from .._errors import SettingError
 from ..objectives import Objective
 from .steps import minimise, solve_quadratic
@@ -19,11 +20,9 @@ class Refinement(Protocol):
     @property
     def needs(self) -> tuple[Need, ...]:
         """Requirements on the objective."""
-        ...
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
         """Add the term; return the number of evaluations of f along directions."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ class NoRefinement:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_share(self.shrinkage)
 
     def __call__(self, objective: Objective, u: Array, v: Array, weight: float) -> int:
@@ -80,7 +78,6 @@ class Economic:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 
@@ -124,7 +121,6 @@ class Coefficients:
     shrinkage: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_count("max_iter", self.max_iter)
         need_share(self.shrinkage)
 
@@ -150,13 +146,10 @@ REFINEMENTS: dict[str, type[NoRefinement | Economic | Coefficients]] = {
 
 def get(refine: str | Refinement, shrinkage: float = 1.0) -> Refinement:
     """Return a refinement itself, or the one of that name with this `shrinkage`."""
-    names = ", ".join(REFINEMENTS)
-    if isinstance(refine, str):
-        if refine not in REFINEMENTS:
-            raise SettingError(f"`refine` must be one of {names}, or a refinement object, got {refine!r}.")
+    if isinstance(refine, str) and refine in REFINEMENTS:
         return REFINEMENTS[refine](shrinkage=shrinkage)
     if not isinstance(refine, Refinement):
-        raise SettingError(f"`refine` must be one of {names}, or a refinement object, got {refine!r}.")
+        raise SettingError(f"`refine` must be {one_of(REFINEMENTS)}, or a refinement object, got {refine!r}.")
     if shrinkage != 1:
         raise SettingError(
             f"`shrinkage` applies to a refinement given by name, got {shrinkage!r} beside {refine!r}; give it to the "

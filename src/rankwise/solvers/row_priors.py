@@ -59,19 +59,12 @@ class PatternPrior:
 
     The weights solve a ridge regression of the rows on their patterns, by conjugate gradients that are continued from
     sweep to sweep. A priori they are normal, with `ridge` times the rows' own precisions.
-
-    Attributes
-    ----------
-    ridge : float
-    weights : ndarray of shape (n_other, width)
-    lengths : ndarray of shape (n,), optional
-        ``n_i**-0.5`` of the side's rows; computed on first use.
     """
 
     kind: ClassVar[str] = "pattern"
     ridge: float
-    weights: Array
-    lengths: Array | None = None
+    weights: Array  # (n_other, width)
+    lengths: Array | None = None  # (n,): ``n_i**-0.5`` of the side's rows; computed on first use
 
     @classmethod
     def zero(cls, side: Side, other: Side, ridge: float) -> "PatternPrior":

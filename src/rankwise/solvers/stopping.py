@@ -24,7 +24,6 @@ class Status:
     message: str
 
     def __str__(self) -> str:
-        """Return the message."""
         return self.message
 
 

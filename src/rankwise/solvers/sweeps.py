@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
@@ -47,9 +47,7 @@ class Sweeps(Solver[Problem, SweepState]):
         return (HAS_SIDES, NO_OFFSETS)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.offsets not in OFFSETS:
-            raise SettingError(f"`offsets` must be one of {', '.join(map(repr, OFFSETS))}, got {self.offsets!r}.")
+        check_choice("offsets", self.offsets, OFFSETS)
         if self.block is not None and not (is_whole(self.block) and self.block >= 1):
             raise SettingError(f"`block` must be None or an integer of at least 1, got {self.block!r}.")
 
@@ -193,7 +191,6 @@ class FactorSweeps(Sweeps):
     smoothing: float = 0.01
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         for name in ("ridge", "offset_ridge", "count_power", "smoothing"):
             need_not_negative(name, getattr(self, name))
@@ -293,7 +290,6 @@ class BayesSweeps(Sweeps):
     least_effect: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         need_positive("pattern_ridge", self.pattern_ridge)
         need_positive("start_precision", self.start_precision)

@@ -90,7 +90,6 @@ class Wiberg(Solver[Problem, WibergState]):
         return (L1, NO_OFFSETS, IN_MEMORY)
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         need_positive("radius", self.radius)
         need_positive("program_seconds", self.program_seconds, optional=True)
         need_positive("memory_limit", self.memory_limit, optional=True)

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from .._checks import is_number, is_whole
+from .._checks import is_number, is_whole, one_of
 from .._errors import SettingError
 from .blocks import orthonormal
 from .operators import Operator, as_operator
@@ -48,7 +48,6 @@ class Oracle(Protocol):
 
     def __call__(self, operator: Any, *, rng: Generator) -> Triplet:
         """Return the triplet; `rng` draws the start vector."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,6 @@ class PowerMethod:
     n_iter: int = 30
 
     def __post_init__(self) -> None:
-        """Raise SettingError for invalid settings."""
         if not is_whole(self.n_iter) or self.n_iter < 1:
             raise SettingError(f"`n_iter` must be a positive integer, got {self.n_iter!r}.")
 
@@ -126,7 +124,6 @@ class Lanczos:
     max_restarts: int = 25
 
     def __post_init__(self) -> None:
-        """Raise SettingError for invalid settings."""
         counts = (self.block, 1), (self.max_blocks, 2), (self.max_restarts, 0)
         sound = is_number(self.tol) and self.tol > 0
         if not sound or not all(is_whole(count) and count >= least for count, least in counts):
@@ -212,7 +209,7 @@ def get(oracle: str | Oracle) -> Oracle:
     """
     if isinstance(oracle, str):
         if oracle not in ORACLES:
-            raise SettingError(f"`oracle` must be one of {', '.join(ORACLES)}, or a callable, got {oracle!r}.")
+            raise SettingError(f"`oracle` must be {one_of(ORACLES)}, or a callable, got {oracle!r}.")
         return ORACLES[oracle]()
     if not callable(oracle):
         raise SettingError(f"`oracle` must be a name or a callable, got {type(oracle).__name__}.")

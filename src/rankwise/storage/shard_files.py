@@ -57,24 +57,15 @@ def write_shard(folder: Path, number: int, piece: Piece) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The files of one shard.
-
-    Attributes
-    ----------
-    folder : Path
-    number, start, stop, n_cols, size : int
-        Number of the shard, its rows, the columns of the matrix, and its number of entries.
-    digests : dict of str to str
-        Digests of its files, by name.
-    """
+    """The files of one shard."""
 
     folder: Path
     number: int
-    start: int
-    stop: int
-    n_cols: int
-    size: int
-    digests: dict[str, str]
+    start: int  # its first row
+    stop: int  # the first row of the next shard
+    n_cols: int  # of the whole matrix
+    size: int  # number of entries
+    digests: dict[str, str]  # digests of its files, by name
 
     def map(self, check: bool = False) -> Piece:
         """Memory-map the arrays; pages that are not used are not read.
@@ -115,35 +106,30 @@ def _is_sound(piece: Piece) -> bool:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of a shard folder; written last, so that a folder with a manifest is complete.
-
-    Attributes
-    ----------
-    shape : list of int
-    cuts : list of int
-        First row of every shard, and the number of rows.
-    sizes : list of int
-        Number of entries of every shard.
-    weighted : bool
-    total_weight, heaviest : float
-        Sum and maximum of the weights.
-    files : dict of str to str
-        Digest of every file, by name.
-    """
+    """Description of a shard folder; written last, so that a folder with a manifest is complete."""
 
     shape: list[int]
-    cuts: list[int]
-    sizes: list[int]
+    cuts: list[int]  # first row of every shard, and the number of rows
+    sizes: list[int]  # number of entries of every shard
     weighted: bool
-    total_weight: float
-    heaviest: float
-    files: dict[str, str]
+    total_weight: float  # sum of the weights; the number of entries if there are none
+    heaviest: float  # largest weight
+    files: dict[str, str]  # digest of every file, by name
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The manifest as it is written, without its digest."""
+        return {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
+
+    @property
+    def digest(self) -> str:
+        """Digest of the manifest, and so of every file of the folder."""
+        return _digest(self.content)
 
     def write(self, folder: Path) -> None:
         """Write the manifest with a digest of its own."""
-        content = {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
         with (folder / MANIFEST).open("x") as file:
-            json.dump(content | {"digest": _digest(content)}, file)
+            json.dump(self.content | {"digest": self.digest}, file)
             file.flush()
             os.fsync(file.fileno())
 

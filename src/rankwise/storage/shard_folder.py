@@ -1,6 +1,7 @@
 """Observed entries in a folder of shards."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class StoredEntries(Entries):
         self.weights = True if manifest.weighted else None
         self.total_weight, self.heaviest = float(manifest.total_weight), float(manifest.heaviest)
         self.shards = manifest.shards(self.folder)
+        self._transpose = self.folder / f"{TRANSPOSED}-{manifest.digest[:16]}"
         self._cuts = np.array(manifest.cuts, np.int64)
         self._checked: set[int] = set()
         self.row_labels, self.col_labels = (
@@ -99,11 +101,16 @@ class StoredEntries(Entries):
         return part_of(self.shape, rows, cols, targets, None if self.weights is None else weights, labels)
 
     def write_transposed(self) -> Path:
-        """Write the entries with rows and columns exchanged to a subfolder, unless it exists; return its path."""
-        folder = self.folder / TRANSPOSED
+        """Write the entries with rows and columns exchanged to a subfolder, unless it exists; return its path.
+
+        The subfolder is named by the digest of the manifest, so that it is not used after the shards were replaced.
+        """
+        folder = self._transpose
         if not folder.exists():
             with FileLock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
                 if not folder.exists():
+                    for stale in self.folder.glob(f"{TRANSPOSED}-*"):
+                        shutil.rmtree(stale)
                     chunks = (
                         (part.indices, part.start + rows_of(part.indptr), part.targets)
                         + (() if part.weights is None else (part.weights,))
