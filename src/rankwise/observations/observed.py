@@ -193,7 +193,6 @@ class Observations:
         indices, n_cols = build.as_indices(stored, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
             return None
-        build.refuse_huge(matrix.shape[0], n_cols, indices.size)
         targets, shape = build.as_values(values, indices.size, "values"), (matrix.shape[0], n_cols)
         return cls._valid(indptr, indices, targets, shape, None, _checked_labels(labels, shape))
 

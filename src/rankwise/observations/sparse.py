@@ -6,6 +6,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import DataError
+from .build import refuse_huge
 
 DAMAGED = "The {} matrix is damaged: {}; build it again, for example with `scipy.sparse.coo_array`."
 
@@ -19,9 +20,10 @@ def check_dimensions(matrix: Any) -> None:
 def compressed(matrix: Any) -> tuple[Array, Array, Array]:
     """Return `indptr`, `indices` and `data` of a CSR, CSC or BSR matrix; DataError unless they fit together.
 
-    SciPy allows arrays that are longer than `indptr` says; these are cut.
+    Nearly empty matrices are refused first, because checking them takes long. SciPy allows arrays that are longer than `indptr` says; these are cut.
     """
     indptr, indices, data = (np.asarray(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    refuse_huge(*matrix.shape, data.size)
     height = max(1, data.shape[1]) if matrix.format == "bsr" and data.ndim == 3 else 1
     n_major = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0] // height
     sound = indptr.shape == (n_major + 1,) and indptr.dtype.kind in "iu" and indptr[0] == 0
