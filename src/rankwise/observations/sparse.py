@@ -20,7 +20,8 @@ def check_dimensions(matrix: Any) -> None:
 def compressed(matrix: Any) -> tuple[Array, Array, Array]:
     """Return `indptr`, `indices` and `data` of a CSR, CSC or BSR matrix; DataError unless they fit together.
 
-    Nearly empty matrices are refused first, because checking them takes long. SciPy allows arrays that are longer than `indptr` says; these are cut.
+    Nearly empty matrices are refused first, because checking them takes long. SciPy allows arrays that are longer than
+    `indptr` says; these are cut.
     """
     indptr, indices, data = (np.asarray(part) for part in (matrix.indptr, matrix.indices, matrix.data))
     refuse_huge(*matrix.shape, data.size)
