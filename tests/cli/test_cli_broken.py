@@ -4,10 +4,13 @@ import errno
 import gzip
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from helpers import ROOT
 
 import rankwise.model.files
 from rankwise.cli import main
@@ -278,3 +281,25 @@ def test_the_output_is_checked_before_anything_is_read():
     Path("m.rankwise").write_text("old")
     done = run("fit", "no-such-file.csv", *FIT)
     assert done.exit_code == 1 and "m.rankwise exists" in the_error(done)
+
+
+SHARDS_THEN_SIGNAL = """
+import os, signal
+from rankwise.cli import main
+from rankwise.storage import sharding
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+sharding._distribute = killed
+main(["shards", "g.csv", "-o", "shards"])
+"""
+
+
+def test_a_terminated_command_leaves_no_temporary_files():
+    Path("g.csv").write_text(GOOD)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", SHARDS_THEN_SIGNAL]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 143 and "Traceback" not in done.stderr, done.stderr
+    assert os.listdir() == ["g.csv"]

@@ -24,7 +24,7 @@ def compressed(matrix: Any) -> tuple[Array, Array, Array]:
     `indptr` says; these are cut.
     """
     indptr, indices, data = (np.asarray(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    refuse_huge(*matrix.shape, data.size)
+    refuse_huge(matrix.shape[0], matrix.shape[1], data.size)
     height = max(1, data.shape[1]) if matrix.format == "bsr" and data.ndim == 3 else 1
     n_major = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0] // height
     sound = indptr.shape == (n_major + 1,) and indptr.dtype.kind in "iu" and indptr[0] == 0
@@ -42,7 +42,8 @@ def entries_of(matrix: Any) -> tuple[Array, Array, Array]:
     """Return row numbers, column numbers and values of the stored entries; numbers may lie outside the matrix."""
     if matrix.format in ("csr", "csc"):
         indptr, indices, data = compressed(matrix)
-        major = np.repeat(np.arange(indptr.size - 1), np.diff(indptr.astype(np.int64)))
+        counts: Array = np.diff(indptr.astype(np.int64))
+        major = np.repeat(np.arange(indptr.size - 1), counts)
         return (major, indices, data) if matrix.format == "csr" else (indices, major, data)
     if matrix.format == "bsr":
         compressed(matrix)
