@@ -102,7 +102,7 @@ def test_a_line_that_falls_silent_is_replaced(client, monkeypatch):
     observations, solver = some_entries(), GreedyPursuit("economic")
     wanted, started = solved(Problem(observations, Square()), solver), time.monotonic()
     assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
-    assert proxies[0].swallowed and time.monotonic() - started < 60
+    assert proxies[0].swallowed and time.monotonic() - started < 300  # compiling included
     client.run(setattr, lines, "BEAT", lines.BEAT)
 
 
