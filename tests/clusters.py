@@ -3,10 +3,12 @@
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +112,43 @@ class Processes:
         env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self.running.append(subprocess.Popen([sys.executable, "-m", "dask", *command], env=env, **quiet))
         return self.running[-1]
+
+
+class Swallower:
+    """A proxy to a port of this machine that forwards so many bytes, and then reads on but forwards nothing.
+
+    Nothing breaks the connection, as when a network drops packets on the way.
+    """
+
+    def __init__(self, port, limit):
+        self.upstream, self.left, self.swallowed = port, limit, 0
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.port = self.server.getsockname()[1]
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
+
+    def _accept(self):
+        with self.server:
+            near = self.server.accept()[0]
+        with near, socket.create_connection(("127.0.0.1", self.upstream)) as far:
+            back = threading.Thread(target=self._forward, args=(far, near), daemon=True)
+            back.start()
+            self._forward(near, far)
+            back.join()
+
+    def join(self):
+        """Wait until both sides have closed their connections."""
+        self.thread.join(30)
+
+    def _forward(self, source, target):
+        with suppress(OSError):  # one side may close first
+            while part := source.recv(1 << 16):
+                self.left -= len(part)
+                if self.left >= 0:
+                    target.sendall(part)
+                else:
+                    self.swallowed += len(part)
+            target.shutdown(socket.SHUT_WR)
 
 
 class Killer:

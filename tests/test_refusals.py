@@ -1,10 +1,11 @@
 """Wrong kinds of input, wherever they come in, end in one sentence of ours."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rankwise as rw
-from rankwise.losses import EpsilonInsensitive, Huber, Quantile
+from rankwise.losses import EpsilonInsensitive, Huber, Ordinal, Quantile
 from rankwise.solvers import Coefficients, Economic, NonsmoothPursuit
 
 ARRAY = np.arange(6.0).reshape(2, 3)
@@ -15,6 +16,10 @@ def parts(**changed):
     """The parts of a sound CSR pattern, some of them spoilt."""
     sound = {"indptr": FOUR.indptr, "indices": FOUR.indices, "targets": FOUR.targets, "shape": FOUR.shape}
     return lambda: rw.Observations(**sound | changed)
+
+
+def labelled(labels):
+    return lambda: rw.Observations.from_labels(labels, [0, 1], [1.0, 2.0])
 
 
 WRONG = {
@@ -30,6 +35,32 @@ WRONG = {
     "ids for numbers": lambda: rw.Observations.from_coo([3_000_000_000, 1], [0, 1], [1.0, 2.0]),
     "huge shape": lambda: rw.Observations.from_coo([0, 1], [0, 1], [1.0, 2.0], shape=(2**31, 2)),
     "missing label": lambda: rw.Observations.from_labels([1.0, np.nan], [0, 1], [1.0, 2.0]),
+    "structured labels": labelled(np.array([(1, 2), (3, 4)], dtype="i8,i8")),
+    "labels of raw bytes": labelled(np.array([b"ab", b"cd"], dtype="V2")),
+    "complex labels": labelled([1j, 2j]),
+    "labels in two columns": labelled([[1, 2], [3, 4]]),
+    "labels that are lists": labelled([[1], [2, 3]]),
+    "labels that are objects": labelled([object(), object()]),
+    "labels of two types": labelled(np.array([1, "a"], object)),
+    "missing text": labelled(np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan))),
+    "pairs that are lists": lambda: rw.MatrixCompletion().fit([[[1], 0], [[2, 3], 1]], [1.0, 2.0]),
+    "pairs of two types": lambda: rw.MatrixCompletion().fit([[1, 0], ["a", 1]], [1.0, 2.0]),
+    "shards with labels of two types": lambda: rw.write_shards([([1, "a"], [0, 1], [1.0, 2.0])], "never-written"),
+    "shards of a word": lambda: rw.write_shards([("ab", [0, 1], [1.0, 2.0])], "never-written"),
+    "huge integer in an array": lambda: rw.MatrixCompletion().fit([[10**400, 1.0], [1.0, 2.0]]),
+    "huge integer in a frame": lambda: rw.MatrixCompletion().fit(pd.DataFrame({"a": [10**400, 1], "b": [1.0, 2.0]})),
+    "huge integer as target": lambda: rw.MatrixCompletion().fit([[0, 1], [1, 0]], [10**400, 1.0]),
+    "huge integer as value": lambda: rw.Observations.from_coo([0, 1], [0, 1], [10**400, 1.0]),
+    "huge integer as weight": lambda: rw.Observations.from_coo([0], [0], [1.0], weights=[10**400]),
+    "huge integer as row": lambda: rw.Observations.from_coo([10**400], [0], [1.0]),
+    "huge integer as class": lambda: rw.SignedLinkPredictor().fit([[0, 1], [1, 0]], [10**400, -1]),
+    "huge integer in a table": lambda: rw.LowRankImputer().fit(np.array([[10**400, 1], [1, None], [2, 3]], object)),
+    "huge response": lambda: rw.MultitaskRegression([np.ones((2, 1))], [[10**400, 1.0]]),
+    "huge ridge": lambda: rw.MatrixCompletion(method="eglrl", rank=1, ridge=10**400).fit(FOUR),
+    "huge time limit": lambda: rw.MatrixCompletion(rank=1, time_limit=10**400).fit(FOUR),
+    "huge spread of targets": lambda: rw.MatrixCompletion("square", method="factors").fit([[1e300, 1], [2, 3e300]]),
+    "levels beyond memory": lambda: Ordinal(10**400),
+    "levels of targets beyond memory": lambda: Ordinal.from_targets([0, 1e12]),
     "entry number": lambda: FOUR.take([0, 6]),
     "entry fraction": lambda: FOUR.take([0.5]),
     "Huber": lambda: Huber("a"),

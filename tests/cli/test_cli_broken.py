@@ -4,10 +4,13 @@ import errno
 import gzip
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from helpers import ROOT
 
 import rankwise.model.files
 from rankwise.cli import main
@@ -219,6 +222,31 @@ def test_force_replaces_files_only(model):
     assert Path("pipe").is_fifo() and not any(Path("folder").iterdir())
 
 
+def test_an_input_is_never_overwritten(model):
+    """Neither under its own name, nor through a link, nor as a part of a folder."""
+    table = model.parent / "g.csv"
+    assert run("shards", table, "-o", "shards").exit_code == 0
+    Path("soft").symlink_to(table)
+    Path("hard").hardlink_to(model)
+    before = {path: path.read_bytes() for path in (table, model, *Path("shards").iterdir())}
+    for output, *command in (
+        (table, "fit", table),
+        ("soft", "fit", table),
+        (table, "fit", "soft"),
+        (table, "fit", table, "--held-out", "soft"),
+        ("shards/manifest.json", "fit", "shards"),
+        (model, "predict", model, table),
+        (table, "predict", model, table),
+        ("hard", "recommend", model, "--all"),
+        (model, "report", model),
+        ("soft", "report", model, "--data", table),
+    ):
+        done = run(*command, "--force", "-o", output)
+        assert done.exit_code == 1 and f"{output} is an input of this command" in the_error(done)
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert Path("soft").is_symlink() and Path("hard").samefile(model)
+
+
 def test_a_name_that_is_no_plain_number_is_not_a_row_of_that_number(model):
     Path("n.csv").write_text("".join(f"{k % 8},{k % 5},{k % 4}\n" for k in range(40)))
     assert run(*fit("n.csv")).exit_code == 0
@@ -253,3 +281,25 @@ def test_the_output_is_checked_before_anything_is_read():
     Path("m.rankwise").write_text("old")
     done = run("fit", "no-such-file.csv", *FIT)
     assert done.exit_code == 1 and "m.rankwise exists" in the_error(done)
+
+
+SHARDS_THEN_SIGNAL = """
+import os, signal
+from rankwise.cli import main
+from rankwise.storage import sharding
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+sharding._distribute = killed
+main(["shards", "g.csv", "-o", "shards"])
+"""
+
+
+def test_a_terminated_command_leaves_no_temporary_files():
+    Path("g.csv").write_text(GOOD)
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", SHARDS_THEN_SIGNAL]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 143 and "Traceback" not in done.stderr, done.stderr
+    assert os.listdir() == ["g.csv"]

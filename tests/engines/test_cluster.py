@@ -4,19 +4,21 @@ import copy
 import math
 import pickle
 import ssl
+import time
 from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from clusters import digest, on_cluster, solved, some_entries, tiny_shards, workers
+from clusters import Swallower, digest, on_cluster, solved, some_entries, tiny_shards, workers
 from distributed.security import Security
 
 import rankwise
 from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
+from rankwise.engines.cluster import lines, relay
 from rankwise.engines.cluster.lines import Line
 from rankwise.engines.cluster.placement import place
 from rankwise.engines.cluster.relay import Relay
@@ -81,6 +83,27 @@ def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
 
 def _ways(engine):
     return [(type(remote.line), getattr(remote.line, "direct", None)) for remote in engine.remotes]
+
+
+def test_a_line_that_falls_silent_is_replaced(client, monkeypatch):
+    """All workers live, and Dask's own connections are well; the shards are built again, to the same bits."""
+    monkeypatch.setattr(lines, "POLL", 0.1)
+    monkeypatch.setattr(lines, "SILENCE", 3.0)
+    client.run(setattr, lines, "BEAT", 0.2)  # workers may be compiling
+    proxies = []
+
+    def through_a_proxy(host, door, context, wait):
+        if proxies:
+            return Line(host, door, context, wait)
+        proxies.append(Swallower(door.port, 50_000))
+        return Line("127.0.0.1", door._replace(port=proxies[0].port), context, wait)
+
+    monkeypatch.setattr(relay, "Line", through_a_proxy)
+    observations, solver = some_entries(), GreedyPursuit("economic")
+    wanted, started = solved(Problem(observations, Square()), solver), time.monotonic()
+    assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
+    assert proxies[0].swallowed and time.monotonic() - started < 300  # compiling included
+    client.run(setattr, lines, "BEAT", lines.BEAT)
 
 
 @pytest.mark.slow

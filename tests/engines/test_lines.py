@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from clusters import Swallower
 from distributed.security import Security
 
 from rankwise.engines import Shard
@@ -65,9 +66,9 @@ ARRAYS = {
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
 def test_what_is_sent_arrives_and_can_be_written_to(pair, array):
     message = Message([(Shard.gather, (array, 3)), (Shard.aim, (array, None, (1.5, Zeros((2,), "<f4"))))])
-    sending = threading.Thread(target=send, args=(pair[0], message, never))
+    sending = threading.Thread(target=send, args=(pair[0].send, message))
     sending.start()
-    found = receive(pair[1], never)
+    found = receive(pair[1].recv_into)
     sending.join()
     assert [operation for operation, _ in found.calls] == [Shard.gather, Shard.aim]
     for _, args in found.calls:
@@ -89,8 +90,8 @@ def test_columns_of_zeros_at_the_end_are_not_sent(width):
 
 def test_large_arrays_are_not_copied_on_arrival(pair):
     array = np.arange(4000.0)
-    send(pair[0], Reply(pieces=[(0, array)]), never)
-    found = receive(pair[1], never).pieces[0][1]
+    send(pair[0].send, Reply(pieces=[(0, array)]))
+    found = receive(pair[1].recv_into).pieces[0][1]
     assert writable(found) is found and np.array_equal(found, array)
 
 
@@ -187,6 +188,46 @@ def test_a_client_looks_around_while_the_other_side_hangs(monkeypatch, size):
         line.close()
         clients[0].close()
     assert len(looks) == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "size"), [(200, 100), (5000, 100), (3_000_000, 10**6)], ids=["at once", "later", "within an array"]
+)
+def test_a_connection_that_loses_all_bytes_is_given_up(monkeypatch, limit, size):
+    """Neither side is told: only the lack of signs of life shows it."""
+    monkeypatch.setattr(lines, "POLL", 0.05)
+    monkeypatch.setattr(lines, "SILENCE", 0.3)
+    worker, question = Echo(), np.ones(size)
+    door = listen(HERE, None, worker)
+    proxy = Swallower(door.port, limit)
+    line = Line(HERE, door._replace(port=proxy.port), None, lambda: None)
+    started = time.monotonic()
+    with pytest.raises(OSError, match=r"silent for 0\.3 s|Bad file"):
+        for _ in range(100):
+            line.send(question)
+            assert line.receive().sum() == size
+    assert time.monotonic() - started < 10 and proxy.swallowed
+    line.close()
+    proxy.join()
+    assert ended()
+
+
+def test_a_worker_that_takes_long_gives_signs_of_life_and_is_waited_for(monkeypatch):
+    monkeypatch.setattr(lines, "POLL", 0.05)
+    monkeypatch.setattr(lines, "SILENCE", 0.5)
+    monkeypatch.setattr(lines, "BEAT", 0.05)
+
+    class Slow(Echo):
+        def handle(self, message):
+            time.sleep(1.5)
+            return super().handle(message)
+
+    worker = Slow()
+    line = Line(HERE, listen(HERE, None, worker), None, lambda: None)
+    line.send(np.ones(1000))
+    assert line.receive().sum() == 1000
+    line.close()
+    assert ended()
 
 
 def contexts(keys):

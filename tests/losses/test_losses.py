@@ -183,8 +183,8 @@ def test_huber_refuses_a_corner_that_is_none(delta):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ((1,), "at least 2 levels, got 1"),
-        ((2.0,), "at least 2 levels, got 2.0"),
+        ((1,), "at least 2 levels, and at most 65536, got 1"),
+        ((2.0,), "at most 65536, got 2.0"),
         ((3, (0.0,)), r"3 levels needs 2 finite thresholds, got \(0.0,\)"),
         ((3, (0.0, np.inf)), "2 finite thresholds"),
         ((3, (1.0, 1.0)), "thresholds that rise"),

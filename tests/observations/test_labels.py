@@ -112,3 +112,31 @@ def test_aligned_entries_of_the_same_rows_and_columns_are_not_copied(parts):
     turned = shuffled(held_out, rng).aligned(train)
     for name in ("indptr", "indices", "targets", "row_labels"):
         np.testing.assert_array_equal(getattr(turned, name), getattr(held_out, name))
+
+
+STORED = {
+    "booleans": [False, True],
+    "integers": [3, 7],
+    "large integers": np.array([1, 2**64 - 1], np.uint64),
+    "floats": [0.5, np.inf],
+    "half floats": np.array([1, 2], np.float16),
+    "long floats": np.array([1, 2], np.longdouble),
+    "text": ["ann", "zoë"],
+    "text of variable length": np.array(["ann", "zoë"], np.dtypes.StringDType()),
+    "text as objects": np.array(["ann", "zoë"], object),
+    "bytes": [b"a", b"b"],
+    "times": np.array(["2024-01-01", "2024-06-01"], "M8[D]"),
+    "durations": np.array([1, 2], "m8[s]"),
+}
+
+
+@pytest.mark.parametrize("labels", STORED.values(), ids=STORED)
+def test_labels_that_a_fit_accepts_are_found_again_in_its_file(labels, tmp_path):
+    """Types that a file cannot hold are refused before the fit, see test_refusals.py."""
+    seen = Observations.from_labels(labels, [0, 1], [1.0, 2.0])
+    ones = np.ones((2, 1))
+    model = rw.LowRankModel(path=np.ones((1, 1)), U=ones, V=ones, row_labels=seen.row_labels)
+    model.save(tmp_path / "m.rankwise")
+    loaded = rw.load(tmp_path / "m.rankwise")
+    assert np.array_equal(loaded.row_labels, np.asarray(labels))
+    assert loaded.row_index.find(labels).tolist() == [0, 1]

@@ -5,7 +5,12 @@ Numba, SciPy and scikit-learn are imported when a command runs, so that its help
 
 import errno
 import io
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -15,6 +20,7 @@ from .._errors import RankwiseError
 from .commands import COMMANDS
 
 INTERRUPTED = 130  # exit code of shells after SIGINT: 128 + 2
+TERMINATED = 143  # after SIGTERM: 128 + 15
 
 
 class Commands(click.Group):
@@ -28,7 +34,8 @@ class Commands(click.Group):
         if isinstance(sys.stdout, io.TextIOWrapper):  # labels may have characters that the output's encoding lacks
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            return super().invoke(ctx)
+            with _terminable():
+                return super().invoke(ctx)
         except RankwiseError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as interrupt:
@@ -50,6 +57,24 @@ class Commands(click.Group):
         return list(self.commands)
 
 
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM raise `SystemExit`, so that temporary files are removed before the process ends."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(TERMINATED)
+
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _interrupted(interrupt: KeyboardInterrupt) -> click.exceptions.Exit:
     """Print what was kept to standard error, and return the exit to raise."""
     click.echo(f"Stopped; {interrupt}." if interrupt.args else "Stopped; nothing was written.", err=True)
@@ -67,6 +92,7 @@ Exit codes:
   1    a file, its data or a setting cannot be used: one line says what is wrong, where, and what to do
   2    unknown command or option
   130  stopped by Ctrl-C before the end: one line says what was kept, if anything
+  143  stopped by SIGTERM; temporary files are removed, checkpoints are kept
 
 \b
 Completion of commands, options and file names by the Tab key:

@@ -40,17 +40,28 @@ class ReadOptions:
         return Reading(**{field.name: getattr(self, field.name) for field in fields(ReadOptions)}, pairs=pairs)
 
 
-def check_output(path: Path | None, force: bool) -> None:
-    """Raise if the output file cannot be written, or if it exists and `force` is not set."""
+def check_output(path: Path | None, force: bool, *inputs: object) -> None:
+    """Raise if the output file cannot be written, is one of the inputs, or exists and `force` is not set.
+
+    Inputs that are not paths, such as a fraction to hold out, are ignored.
+    """
     if path is None or str(path) == "-":
         return
     check_replaceable(path)
+    if path.exists() and any(isinstance(given, Path) and _contains(given, path) for given in inputs):
+        raise DataError(f"{path} is an input of this command, which --force does not overwrite; choose another name.")
     if path.exists() and not force:
         raise DataError(f"{path} exists; choose another name, or overwrite it with --force.")
     if not path.parent.is_dir():
         raise DataError(f"There is no folder {path.parent} to write {path.name} in; make it first.")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise DataError(f"The folder {path.parent} cannot be written to; choose another place.")
+
+
+def _contains(given: Path, path: Path) -> bool:
+    """Return whether an existing `path` is the file `given`, also through links, or lies in that folder."""
+    folders = path.resolve().parents if given.is_dir() else ()
+    return given.exists() and any(os.path.samefile(given, place) for place in (path, *folders))
 
 
 def read(path: Path, reading: Reading) -> EntryTable:

@@ -101,7 +101,7 @@ class FitOptions(ReadOptions):
 
 def run(options: FitOptions) -> None:
     """Read the entries, fit the model, write it, and print a summary."""
-    check_output(options.target, options.force)
+    check_output(options.target, options.force, options.file, options.held_out, options.checkpoint)
     try:
         with opened(options.checkpoints) as folder:
             entries = _read_entries(options)

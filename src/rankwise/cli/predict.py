@@ -37,7 +37,7 @@ class PredictOptions(ReadOptions):
 
 def run(options: PredictOptions) -> None:
     """Read a model and pairs, and write the predictions as CSV."""
-    check_output(options.output, options.force)
+    check_output(options.output, options.force, options.model, options.pairs)
     model = load(options.model)
     model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
     table = read(options.pairs, options.reading(pairs=True))

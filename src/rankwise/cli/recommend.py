@@ -38,7 +38,7 @@ def run(options: RecommendOptions) -> None:
         raise click.UsageError("Name one or more ROWS, or ask for all of them with --all.")
     if options.as_json and options.output is not None:
         raise click.UsageError("--json goes to standard output, and --output writes CSV; leave out one of them.")
-    check_output(options.output, options.force)
+    check_output(options.output, options.force, options.model)
     model = load(options.model)
     model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
     if model.seen is None and not options.include_seen:

@@ -32,7 +32,7 @@ class ReportOptions(ReadOptions):
 def run(options: ReportOptions) -> None:
     """Read a model, and held-out entries if a file is given, and write the page."""
     target = options.target
-    check_output(target, options.force)
+    check_output(target, options.force, options.model, options.data)
     model = load(options.model)
     held_out: Observations | None = None
     if options.data is not None:

@@ -65,7 +65,7 @@ def download(source: Source, folder: Path, report: ReportBytes = _silent, timeou
     Returns
     -------
     Path
-        The publisher's file, as published.
+        The publisher's file, as published. An empty lock file, which keeps two downloads apart, stays beside it.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._arrays import Array
-from .._checks import is_whole
+from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..model import LowRankModel
 from ..observations import Observations
@@ -131,7 +131,7 @@ def ratings(
     """
     rng = generator(random_state)
     _check(n_users, n_items, rank, density, skew)
-    if not 0 <= noise < np.inf:
+    if not is_number(noise) or not 0 <= noise < np.inf:
         raise SettingError(f"`noise` must be a number of stars, zero or more, got {noise!r}.")
     truth = _planted(n_users, n_items, rank, rng)
     rows, cols = _skewed_entries(n_users, n_items, density, skew, rng)

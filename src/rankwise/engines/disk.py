@@ -113,6 +113,7 @@ class Scratch:
 
     def __init__(self, folder: Path, sizes: list[int], dtype: np.dtype[Any], keep: bool) -> None:
         self.folder, self.dtype, self.sizes, self.keep = folder, dtype, sizes, keep
+        self._owner = os.getpid()
         page = mmap.ALLOCATIONGRANULARITY
         self._lengths = [size * dtype.itemsize + -size * dtype.itemsize % page for size in sizes]
         self._starts = np.concatenate(([0], np.cumsum(self._lengths))).tolist()
@@ -122,6 +123,11 @@ class Scratch:
 
     def array(self, name: str, k: int) -> Array:
         """Return the array `name` of shard k, mapped; zeros at first."""
+        if self._owner != os.getpid():
+            raise SettingError(
+                "A problem with entries on disk must be used by the process that made it, because a forked process "
+                "would change the same temporary files; make another `Problem` in this process."
+            )
         if (name, k) in self._mapped:
             return self._mapped[name, k]
         with self._lock:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -39,16 +40,23 @@ def usable_cores(n_jobs: int | None = -1) -> int:
 
 
 class ThreadPool:
-    """Up to `n_jobs` threads, the calling one among them; started when first needed, ended by `close`."""
+    """Up to `n_jobs` threads, the calling one among them; started when first needed, ended by `close`.
+
+    A forked process, which inherits no threads, starts its own.
+    """
 
     def __init__(self, n_jobs: int = 1) -> None:
         self.n_jobs = n_jobs
         self._pool: ThreadPoolExecutor | None = None
+        self._owner = 0  # process that started the threads
 
     def run(self, work: Callable[[], None], n: int) -> None:
         """Call `work` in `n` threads at once and wait for all of them."""
+        if self._owner != os.getpid():
+            self._pool = None
         if self._pool is None and n > 1:
             self._pool = ThreadPoolExecutor(self.n_jobs - 1, thread_name_prefix="rankwise")
+            self._owner = os.getpid()
         helpers = [self._pool.submit(work) for _ in range(n - 1)] if self._pool is not None else []
         try:
             work()
@@ -70,9 +78,9 @@ class ThreadPool:
 
     def close(self) -> None:
         """End the threads."""
-        if self._pool is not None:
+        if self._pool is not None and self._owner == os.getpid():
             self._pool.shutdown()
-            self._pool = None
+        self._pool = None
 
 
 class ShardLike(Protocol):

@@ -105,5 +105,5 @@ def as_targets(y: Any) -> NDArray[np.float64]:
     values: Array = column_or_1d(np.asarray(y), warn=True)
     try:
         return values.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"`y` must be real numbers, got {values.dtype}.") from None

@@ -72,7 +72,7 @@ def _numbers_or_objects(X: Array) -> Array:
         return X.astype(object)
     try:
         return X.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return X
 
 
@@ -134,7 +134,10 @@ def _objects(name: Any, values: Array, missing: Array) -> Cells:
     else:
         return Cells(name, values, missing, "text")
     numbers = np.full(values.size, np.nan)
-    numbers[~missing] = present.astype(np.float64)
+    try:
+        numbers[~missing] = present.astype(np.float64)
+    except OverflowError:
+        raise DataError(f"The column {name!r} must hold numbers within the range of float64; divide it.") from None
     return Cells(name, numbers, missing, kind)
 
 

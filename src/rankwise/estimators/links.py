@@ -148,7 +148,10 @@ def _as_signs(y: Any) -> tuple[Array, NDArray[np.float64]]:
     labels = column_or_1d(np.asarray(y), warn=True)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise DataError("Input y contains infinity or NaN; leave out pairs whose class is unknown.")
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise DataError(str(error)) from None
     classes, codes = np.unique(labels, return_inverse=True)
     if classes.size > 2:
         raise DataError(

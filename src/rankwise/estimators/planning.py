@@ -187,7 +187,7 @@ def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
     if takes_signs(loss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
         return 1.0, 1.0
     spread = entries.target_facts().spread
-    unit = 1.0 if spread == 0 else 2.0 ** round(math.log2(spread))
+    unit = 1.0 if spread == 0 or spread == math.inf else 2.0 ** round(math.log2(spread))
     return (1.0, 1.0 / unit) if loss.piecewise_linear else (unit, 1.0)
 
 

@@ -76,6 +76,7 @@ def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
 
     The arrays among the parameters must outlive the result.
     """
+    kind: Any = type(parameters)
     fields = []
     for value in parameters:
         if isinstance(value, np.ndarray):
@@ -84,7 +85,7 @@ def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
             fields += [value.ctypes.data, value.size]
         else:
             fields += [int(np.float64(value).view(np.int64)), 1]
-    return TileLoss(_machine_code(type(parameters), np.dtype(dtype), cached).address, np.array(fields, np.int64))
+    return TileLoss(_machine_code(kind, np.dtype(dtype), cached).address, np.array(fields, np.int64))
 
 
 @cache

@@ -16,6 +16,7 @@ from .base import Loss
 from .domains import whole_numbers
 
 Array = NDArray[np.float64]
+MAX_LEVELS = 1 << 16  # also of losses in model files, where a number must not cost memory
 GRID_CHUNK = 4096  # points of the grid that are evaluated at once: memory grows with the levels, not with their square
 
 
@@ -29,8 +30,8 @@ class LevelsLoss(Loss):
     def __post_init__(self) -> None:
         """Fill in default thresholds; raise `LossError` unless they are `levels` - 1, finite and increasing."""
         name = type(self).__name__
-        if not is_whole(self.levels) or self.levels < 2:
-            raise LossError(f"{name} needs at least 2 levels, got {self.levels!r}.")
+        if not is_whole(self.levels) or not 2 <= self.levels <= MAX_LEVELS:
+            raise LossError(f"{name} needs at least 2 levels, and at most {MAX_LEVELS}, got {self.levels!r}.")
         halfway = (k + 0.5 for k in range(self.levels - 1))
         places = tuple(halfway if self.thresholds is None else self.thresholds)
         if len(places) != self.levels - 1 or not all(is_number(place) and np.isfinite(place) for place in places):
@@ -51,7 +52,10 @@ class LevelsLoss(Loss):
         With these the best constant prediction is 0 and has the levels' shares. Half an observation is added on both
         sides of each threshold, so that all are finite.
         """
-        numbers = np.asarray(targets, float).ravel()
+        try:
+            numbers = np.asarray(targets, float).ravel()
+        except OverflowError:
+            raise DataError(f"{cls.__name__} needs targets within the range of float64.") from None
         wrong = np.flatnonzero(~((numbers >= 0) & (numbers < np.inf) & (numbers == np.floor(numbers))))
         if wrong.size:
             raise DataError(
@@ -59,6 +63,8 @@ class LevelsLoss(Loss):
                 f"not (first: {numbers[wrong[0]]:g} at entry {wrong[0]}). {cls.domain.remedy}"
             )
         levels = int(numbers.max(initial=0)) + 1 if levels is None else levels
+        if levels > MAX_LEVELS:
+            raise LossError(f"{cls.__name__} needs at most {MAX_LEVELS} levels, got {levels!r}; group the targets.")
         return cls(levels, tuple(cumulative_log_odds(np.bincount(numbers.astype(int), minlength=levels)).tolist()))
 
     @classmethod

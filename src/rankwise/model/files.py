@@ -14,6 +14,7 @@ from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from .facts import facts_are_sound
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
@@ -56,7 +57,7 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= _prefixed("targets", model.targets.to_arrays())
     if model.calibration is not None:
         arrays |= _prefixed("calibration", to_arrays(model.calibration))
-    arrays["manifest"] = np.frombuffer(json.dumps(manifest).encode(), np.uint8)
+    arrays["manifest"] = np.frombuffer(_as_json(manifest), np.uint8)
     write_arrays(target, arrays)
 
 
@@ -159,7 +160,7 @@ def _is_consistent(model: LowRankModel) -> bool:
         and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
         and model.link in LINKS
         and isinstance(model.only_by, str | None)
-        and isinstance(model.facts, dict)
+        and facts_are_sound(model.facts)
     )
 
 
@@ -168,6 +169,18 @@ def _is_empty(seen: Seen, n_rows: int) -> bool:
     indptr, indices = seen
     plain = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indices.shape == (0,)
     return plain and indptr.shape == (n_rows + 1,) and not indptr.any()
+
+
+def _as_json(manifest: dict[str, Any]) -> bytes:
+    """Manifest as JSON; raises if `load` would refuse the facts."""
+    try:
+        text = json.dumps(manifest)
+        sound = facts_are_sound(json.loads(text)["facts"])
+    except (TypeError, ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise ModelFileError("`facts` must be a dict of JSON values, those of a fit with the types that it gave them.")
+    return text.encode()
 
 
 def _prefixed(prefix: str, arrays: dict[str, Any]) -> Arrays:

@@ -43,8 +43,11 @@ class MultitaskRegression:
     snapshot_types: ClassVar[tuple[type, ...]] = (MultitaskSnapshot,)
 
     def __init__(self, designs: Sequence[ArrayLike], responses: Sequence[ArrayLike]) -> None:
-        self.designs = [np.asarray(design, float) for design in designs]
-        vectors = [np.asarray(response, float) for response in responses]
+        try:
+            self.designs = [np.asarray(design, float) for design in designs]
+            vectors = [np.asarray(response, float) for response in responses]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"Designs and responses must be arrays of real numbers: {error}.") from None
         _check(self.designs, vectors)
         self.responses = np.concatenate(vectors)
         self._ends = np.cumsum([vector.size for vector in vectors])[:-1]

@@ -83,7 +83,7 @@ def as_matrix(data: Any) -> Array:
     if matrix.dtype.kind == "O" and not any(isinstance(entry, str) for entry in matrix.flat):
         try:
             return matrix.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataTypeError(f"An array of real numbers with NaN for unknown entries is needed: {error}.") from None
     if matrix.dtype.kind not in "fiub":
         raise DataError(f"An array of real numbers with NaN for unknown entries is needed, got {matrix.dtype}.")

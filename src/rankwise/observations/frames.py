@@ -192,7 +192,7 @@ def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
         return np.array(column.cast(kind).to_numpy())
     values = column.to_numpy() if column.dtype in (nw.Object, nw.Unknown) else np.zeros(0, object)
     if values.dtype.kind == "O" and not any(isinstance(value, str) for value in values):
-        with suppress(TypeError, ValueError):  # decimals and None
+        with suppress(TypeError, ValueError, OverflowError):  # decimals and None
             values = values.astype(np.float64)
     if values.dtype.kind not in "fiub" or values.size < len(column):
         first = str(column[0]) if len(column) else "nothing"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._errors import DataError
 
+LABEL_KINDS = "biufUSmMO"  # NumPy types of labels: those that model files hold, and objects
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
 NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label
@@ -156,7 +157,7 @@ class LabelIndex:
 
     def _as_vector(self, query: ArrayLike) -> Array:
         try:
-            keys = np.atleast_1d(np.asarray(query))
+            keys = _as_objects(np.atleast_1d(np.asarray(query)))
         except ValueError:
             raise DataError(f"The {self.axis}s must be one-dimensional, got lists that differ in length.") from None
         if keys.ndim != 1:
@@ -195,13 +196,28 @@ def _check_count(count: int, size: int, axis: str) -> None:
 
 
 def _as_array(labels: Any, axis: str) -> Array:
-    """Labels as an array; DataError if NumPy would turn numbers into text, so that 1 and "1" were the same."""
-    array = np.asarray(labels)
+    """Labels as an array; DataError for types that model files cannot hold, and for mixes of text and numbers.
+
+    NumPy would turn numbers beside text into text, so that 1 and "1" were the same.
+    """
+    try:
+        array = _as_objects(np.asarray(labels))
+    except ValueError:
+        raise DataError(MIXED.format(axis)) from None
+    if array.dtype.kind not in LABEL_KINDS:
+        raise DataError(f"The {axis} labels must be text, numbers or times, got {array.dtype}; make them text.")
+    if array.ndim != 1:
+        raise DataError(f"The {axis} labels must be one-dimensional, got shape {array.shape}; give one label for each.")
     if isinstance(labels, list | tuple) and array.dtype.kind in "US":
         kind = str if array.dtype.kind == "U" else bytes
-        if array.ndim == 1 and not all(isinstance(label, kind) for label in labels):
+        if not all(isinstance(label, kind) for label in labels):
             raise DataError(MIXED.format(axis))
     return array
+
+
+def _as_objects(labels: Array) -> Array:
+    """Convert NumPy's text of variable length, which files cannot hold, to objects; return other labels unchanged."""
+    return labels.astype(object) if labels.dtype.kind == "T" else labels
 
 
 def _distinct(labels: Array, axis: str, **options: Any) -> Any:

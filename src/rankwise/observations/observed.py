@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..kernels import pattern
-from . import build
+from . import build, sparse
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
 from .labels import LabelIndex, numbered
@@ -177,24 +177,23 @@ class Observations:
 
         `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
         """
-        if len(matrix.shape) != 2:
-            raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
+        sparse.check_dimensions(matrix)
         if matrix.format == "csr" and not set(options) - {"labels"}:
             observations = cls._from_sorted_csr(matrix, options.get("labels", (None, None)))
             if observations is not None:
                 return observations
-        coo = matrix.tocoo()
-        return cls.from_coo(coo.coords[0], coo.coords[1], coo.data, matrix.shape, **options)
+        rows, cols, values = sparse.entries_of(matrix)
+        return cls.from_coo(rows, cols, values, matrix.shape, **options)
 
     @classmethod
     def _from_sorted_csr(cls, matrix: Any, labels: Labels) -> "Observations | None":
         """Build from a CSR matrix without sorting; None if a row is not sorted or has repeats."""
-        indptr = matrix.indptr.astype(np.uint64)
-        indices, n_cols = build.as_indices(matrix.indices, matrix.shape[1], "column")
+        starts, stored, values = sparse.compressed(matrix)
+        indptr = starts.astype(np.uint64)
+        indices, n_cols = build.as_indices(stored, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
             return None
-        build.refuse_huge(matrix.shape[0], n_cols, indices.size)
-        targets, shape = build.as_values(matrix.data, indices.size, "values"), (matrix.shape[0], n_cols)
+        targets, shape = build.as_values(values, indices.size, "values"), (matrix.shape[0], n_cols)
         return cls._valid(indptr, indices, targets, shape, None, _checked_labels(labels, shape))
 
     @classmethod

@@ -44,7 +44,10 @@ def _columns_of(data: Any) -> list[Array]:
 
 def _typed(column: tuple[Any, ...]) -> Array:
     """Labels as an array, of objects if only some are text, because NumPy would convert all to text."""
-    return np.array(column, object if len({isinstance(label, str) for label in column}) > 1 else None)
+    try:
+        return np.array(column, object if len({isinstance(label, str) for label in column}) > 1 else None)
+    except ValueError:
+        raise DataError("Row and column labels must be text or numbers, got lists that differ in length.") from None
 
 
 def _label_column(column: Array, which: str) -> Array:

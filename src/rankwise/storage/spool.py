@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
 from .._errors import DataError
@@ -30,7 +30,7 @@ class Numbering:
         self.names: Array | None = None  # sorted labels
         self.codes = np.zeros(0, np.uint32)  # of these labels
 
-    def encode(self, labels: Array) -> NDArray[np.uint32]:
+    def encode(self, labels: ArrayLike) -> NDArray[np.uint32]:
         """Return the code of each label of a chunk."""
         names, places = numbered(labels, self.which)
         if self.names is None:
@@ -138,7 +138,7 @@ class Spool:
 
     def _coded(self, side: int, labels: Any) -> Array:
         if self.fixed_shape is None:
-            return self._sides[side].encode(np.asarray(labels))
+            return self._sides[side].encode(labels)
         return as_indices(labels, self.fixed_shape[side], ("row", "column")[side])[0]
 
     def finish(self, as_names: Callable[[Array], Array] | None = None) -> None:

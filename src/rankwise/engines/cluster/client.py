@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -101,9 +102,15 @@ class Cluster(Engine):
         self._queue: list[Call] = []
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
         self._lined = True  # whether connections outside Dask have worked so far
+        self._owner = os.getpid()
 
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
         """Run an operation on every shard, in one round trip, or queue it if its results stay in the shards."""
+        if self._owner != os.getpid():
+            raise ClusterError(
+                "A problem with entries on a cluster must be used by the process that made it, because a forked "
+                "process has no Dask client; make a client and another `Problem` in this process."
+            )
         self.rounds += 1
         if operation.join is Join.STAY:
             copies = map_arrays(args, lambda _, array: np.copy(array))  # the caller may change its arrays meanwhile

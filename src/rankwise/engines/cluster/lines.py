@@ -2,6 +2,9 @@
 
 Dask introduces the two, and its TLS keys, if it has any, encrypt the connection. Dask's own messages pass through an
 event loop and a pool of threads on either side, which takes longer than a pass over millions of entries.
+
+A worker sends signs of life while it works on a message, so that the client can tell a long computation from a
+connection whose packets are lost without an error.
 """
 
 import hmac
@@ -10,21 +13,27 @@ import secrets
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Wait = Callable[[], None]
+Transfer = Callable[[memoryview], int]  # sends from a buffer, or receives into it; returns the number of bytes
 INLINE_BYTES = 4096  # bytes; shorter arrays are sent inside the pickle
 SECRET = 32  # bytes, of each side
 POLL = 1.0  # seconds between checks whether the worker still exists, while waiting
 GREETING = 5.0  # seconds for the other side to send its secret
 OPEN = 60.0  # seconds for the client to connect
+BEAT = 3.0  # seconds between two signs of life of a worker that is working on a message
+SILENCE = 30.0  # seconds without a byte after which a connection is given up
+ALIVE = struct.pack("<2Q", 0, 0)  # sign of life: the sizes of a message that has no pickle
 
 
 class Door(NamedTuple):
@@ -44,17 +53,17 @@ class Line:
     door : Door
     context : ssl.SSLContext or None
     wait : callable
-        Called each second without a message; raises if there will be none.
+        Called each second without a byte; raises if there will be none.
     """
 
     def __init__(self, host: str, door: Door, context: ssl.SSLContext | None, wait: Wait) -> None:
-        self.wait = wait
+        self.wait, self.heard = wait, time.monotonic()
         self.socket = _prepared(socket.create_connection((host, door.port), GREETING))
         try:
             if context is not None:
                 self.socket = context.wrap_socket(self.socket)
             self.socket.sendall(door.knock)
-            if not hmac.compare_digest(_read(self.socket, SECRET, _late), door.welcome):
+            if not hmac.compare_digest(_read(self.socket.recv_into, SECRET), door.welcome):
                 raise ConnectionError("Another program answers at the port of the worker.")
         except BaseException:
             self.socket.close()
@@ -64,14 +73,28 @@ class Line:
 
     def send(self, message: Any) -> None:
         """Send a message; `receive` raises if this fails."""
+        self.heard = time.monotonic()
         try:
-            send(self.socket, message, self.wait)
+            send(partial(self._patiently, self.socket.send), message)
         except OSError:
             self.socket.close()
 
     def receive(self) -> Any:
-        """Return the reply."""
-        return receive(self.socket, self.wait)
+        """Return the reply; raise if the worker sends neither that nor signs of life."""
+        return receive(partial(self._patiently, self.socket.recv_into))
+
+    def _patiently(self, transfer: Transfer, part: memoryview) -> int:
+        """Transfer some bytes; raise if none were for `SILENCE` seconds, or if `wait` does."""
+        while True:
+            try:
+                n = transfer(part)
+            except TimeoutError:
+                self.wait()
+                if time.monotonic() - self.heard > SILENCE:
+                    raise ConnectionError(f"The worker has been silent for {SILENCE:g} s.") from None
+            else:
+                self.heard = time.monotonic()
+                return n
 
     def close(self) -> None:
         """Close the connection."""
@@ -87,7 +110,7 @@ def listen(host: str, context: ssl.SSLContext | None, worker: Any) -> Door:
     return door
 
 
-def send(sock: socket.socket, value: Any, wait: Wait) -> None:
+def send(transfer: Transfer, value: Any) -> None:
     """Send sizes and a pickle together, then every large array without a copy."""
     arrays: list[memoryview] = []
 
@@ -101,28 +124,23 @@ def send(sock: socket.socket, value: Any, wait: Wait) -> None:
     sizes = [len(body), len(arrays), *(array.nbytes for array in arrays)]
     for left in (memoryview(struct.pack(f"<{len(sizes)}Q", *sizes) + body), *arrays):
         while left:
-            try:
-                left = left[sock.send(left) :]
-            except TimeoutError:
-                wait()
+            left = left[transfer(left) :]
 
 
-def receive(sock: socket.socket, wait: Wait) -> Any:
-    """Return what `send` has sent; large arrays can be written to."""
-    size, n = struct.unpack("<2Q", _read(sock, 16, wait))
-    sizes = struct.unpack(f"<{n}Q", _read(sock, 8 * n, wait))
-    body = _read(sock, size, wait)
-    return pickle.loads(body, buffers=[_read(sock, each, wait) for each in sizes])
+def receive(transfer: Transfer) -> Any:
+    """Return what `send` has sent, after any signs of life; large arrays can be written to."""
+    while (start := bytes(_read(transfer, len(ALIVE)))) == ALIVE:
+        pass
+    size, n = struct.unpack("<2Q", start)
+    sizes = struct.unpack(f"<{n}Q", _read(transfer, 8 * n))
+    body = _read(transfer, size)
+    return pickle.loads(body, buffers=[_read(transfer, each) for each in sizes])
 
 
-def _read(sock: socket.socket, size: int, wait: Wait) -> memoryview:
+def _read(transfer: Transfer, size: int) -> memoryview:
     content = left = np.empty(size, np.uint8).data
     while left:
-        try:
-            n = sock.recv_into(left)
-        except TimeoutError:
-            wait()
-            continue
+        n = transfer(left)
         if n == 0:
             raise ConnectionError("The other side has closed the connection.")
         left = left[n:]
@@ -147,7 +165,7 @@ def _accepted(server: socket.socket, context: ssl.SSLContext | None, door: Door)
             client.settimeout(GREETING)
             if context is not None:
                 client = context.wrap_socket(client, server_side=True)
-            if hmac.compare_digest(_read(client, SECRET, _late), door.knock):
+            if hmac.compare_digest(_read(client.recv_into, SECRET), door.knock):
                 client.sendall(door.welcome)
                 client.settimeout(None)
                 return client
@@ -163,24 +181,50 @@ def _reply(line: socket.socket, worker: "weakref.ref[Any]") -> None:
     if alive is None:
         return
     weakref.finalize(alive, _shut_down, line).atexit = False
-    while alive is not None:
-        del alive
-        message = receive(line, _late)
-        alive = worker()
-        if alive is not None:
-            send(line, alive.handle(message), _late)
-        del message
+    turn, ended = threading.Lock(), threading.Event()
+    with turn:
+        threading.Thread(target=_beat, args=(line, turn, ended), name="rankwise-line", daemon=True).start()
+        try:
+            while alive is not None:
+                del alive
+                message = receive(line.recv_into)
+                alive = worker()
+                if alive is not None:
+                    turn.release()
+                    try:
+                        reply = alive.handle(message)
+                    finally:
+                        turn.acquire()
+                    send(line.send, reply)
+                    del reply
+                del message
+        finally:
+            ended.set()
+
+
+def _beat(line: socket.socket, turn: threading.Lock, ended: threading.Event) -> None:
+    """Send signs of life while nobody has the `turn` to read or write messages."""
+    while not ended.wait(BEAT):
+        if turn.acquire(blocking=False):
+            try:
+                line.sendall(ALIVE)
+            except OSError:  # the thread that replies finds out too
+                return
+            finally:
+                turn.release()
 
 
 def _prepared(sock: socket.socket) -> socket.socket:
-    """Send short messages at once, and notice in the end if the other machine is gone."""
+    """Send short messages at once, keep idle connections open, and notice if the other machine is gone.
+
+    ``TCP_USER_TIMEOUT`` is not set: it would also end the connection to a client that reads another worker's reply.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":  # other systems probe an idle connection after two hours
+        for option, value in ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4)):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
     return sock
-
-
-def _late() -> None:
-    raise TimeoutError("No message in time.")
 
 
 def _shut_down(line: socket.socket) -> None:
