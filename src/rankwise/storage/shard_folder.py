@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._errors import DataError, ShardFileError
+from .._files import file_lock
 from ..observations.build import rows_of
 from ..observations.entries import Entries
 from ..observations.labels import as_labels
@@ -102,7 +102,7 @@ class StoredEntries(Entries):
         """Write the entries with rows and columns exchanged to a subfolder, unless it exists; return its path."""
         folder = self.folder / TRANSPOSED
         if not folder.exists():
-            with FileLock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
+            with file_lock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
                 if not folder.exists():
                     chunks = (
                         (part.indices, part.start + rows_of(part.indptr), part.targets)
