@@ -4,8 +4,6 @@ Numba, SciPy and scikit-learn are imported when a command runs, so that its help
 """
 
 import errno
-import io
-import sys
 from typing import Any
 
 import click
@@ -13,6 +11,7 @@ import click
 from .. import __version__
 from .._errors import RankwiseError
 from .commands import COMMANDS
+from .terminal import echo, open_streams, printable, unwinding_at_sigterm
 
 INTERRUPTED = 130  # exit code of shells after SIGINT: 128 + 2
 
@@ -25,12 +24,12 @@ class Commands(click.Group):
 
         A command that keeps partial results describes them in the argument of the `KeyboardInterrupt` that it raises.
         """
-        if isinstance(sys.stdout, io.TextIOWrapper):  # labels may have characters that the output's encoding lacks
-            sys.stdout.reconfigure(errors="backslashreplace")
+        open_streams()
         try:
-            return super().invoke(ctx)
+            with unwinding_at_sigterm():
+                return super().invoke(ctx)
         except RankwiseError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(printable(str(error))) from error
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt) from None
         except click.Abort as abort:
@@ -41,7 +40,7 @@ class Commands(click.Group):
             if error.errno == errno.EPIPE:  # the reader of a pipe has exited, as `head` does; click handles it
                 raise
             place = "" if error.filename is None else f" {error.filename}"
-            raise click.ClickException(f"Cannot read or write{place}: {error.strerror or error}.") from error
+            raise click.ClickException(printable(f"Cannot read or write{place}: {error.strerror or error}.")) from error
         except MemoryError:
             raise click.ClickException("There is not enough memory; try a smaller rank or fewer entries.") from None
 
@@ -52,7 +51,7 @@ class Commands(click.Group):
 
 def _interrupted(interrupt: KeyboardInterrupt) -> click.exceptions.Exit:
     """Print what was kept to standard error, and return the exit to raise."""
-    click.echo(f"Stopped; {interrupt}." if interrupt.args else "Stopped; nothing was written.", err=True)
+    echo(f"Stopped; {interrupt}." if interrupt.args else "Stopped; nothing was written.", err=True)
     return click.exceptions.Exit(INTERRUPTED)
 
 
