@@ -10,6 +10,7 @@ import numpy as np
 from .. import losses
 from .._arrays import Array
 from .._errors import ModelFileError
+from .._files import is_stream
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
@@ -78,6 +79,8 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
     (40, 30) 2
     """
     where = os.fspath(path)
+    if is_stream(Path(path)):
+        raise ModelFileError(f"{where} is a pipe or a device; write the model to a file first.")
     try:
         with open(path, "rb") as handle:
             arrays = read_arrays(handle)
