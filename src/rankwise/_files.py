@@ -38,12 +38,11 @@ def replacing(path: Path, mode: str, **how: Any) -> Iterator[Any]:
         with open(temporary, mode.replace("w", "x"), **how) as file:
             yield file
         temporary.replace(path)
-    except OSError as error:
-        if error.filename not in (None, str(temporary)):
-            raise
-        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
-    finally:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
+        raise
 
 
 def file_lock(path: Path) -> FileLock:
