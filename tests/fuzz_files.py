@@ -1,4 +1,4 @@
-"""Throws damaged files at the readers of models, shards and checkpoints: ``python tests/fuzz_files.py MINUTES``.
+"""Throws damaged files at the readers of models, shards, checkpoints and kernels: ``python fuzz_files.py MINUTES``.
 
 pytest does not collect this file. With atheris installed, inputs are led by the branches that they reach; without it
 they are drawn at random. An input is a recipe: which sound file to take, what to change in it, and whether to put its
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numba.core.decorators import njit  # compiles also where `plain_kernels` has replaced `numba.njit`
+from rich.console import Console
 
 if __name__ == "__main__":
     import plain_kernels  # noqa: F401  an index out of its range is then an error, and no memory of someone else
@@ -47,6 +49,12 @@ else:
     from rankwise.solvers import checkpoint
     from rankwise.storage import archive, shard_files
 
+from rankwise.cli import info  # noqa: E402  after `plain_kernels`
+from rankwise.kernels import cache  # noqa: E402
+from rankwise.kernels.jit import OPTIONS  # noqa: E402
+from rankwise.report.contents import contents_of  # noqa: E402
+
+KERNELS = 300  # kernels that are loaded or compiled at most, since Numba never releases their code
 ODD: list[Any] = [None, True, False, 0, 1, -1, 2, 3, 7, 255, 2**31, 2**32, 2**63, 2**64, 10**400, -(10**400)]
 ODD += [
     0.0,
@@ -231,7 +239,8 @@ class Target:
         self.models = _models(room)
         self.folders = _folders(room)
         self.fits = [_Fit(room / f"fit{k}", *made) for k, made in enumerate(_fits())]
-        self.readers: list[Callable[[Recipe], None]] = [self.model, self.shard, self.checkpoint]
+        self.kernel_cache = _Kernels(room / "kernels")
+        self.readers: list[Callable[[Recipe], None]] = [self.model, self.shard, self.checkpoint, self.kernel_cache.read]
 
     def __call__(self, data: bytes) -> None:
         """Read one damaged file; lets every error out but ours."""
@@ -247,6 +256,8 @@ class Target:
         repr(model), model._repr_html_()
         if 0 in model.shape or max(model.shape) > 1000:
             return
+        info.describe(model), info.to_json(info.to_dict(model)), info._show_history(model, Console(file=io.StringIO()))
+        contents_of(model, None, [])
         model.at(np.arange(1), np.arange(1))
         model.to_dense()
         model.transposed()
@@ -292,6 +303,54 @@ class _Fit:
         """Put a damaged checkpoint into the folder and go on from it."""
         self.path.write_bytes(damaged_zip(self.sound, recipe))
         self.keeper.restored(self.problem, self.solver)
+
+
+class _Kernels:
+    """A kernel and its entries in a cache, for two signatures."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.left = folder, KERNELS
+        self.run(1), self.run(1.0)
+        self.sound = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+
+    def run(self, x: Any) -> bool:
+        """Run a kernel that is not in memory; return whether the cache held it."""
+
+        def line(x: Any) -> Any:
+            return 2 * x + 1
+
+        kernel = njit(**OPTIONS)(line)
+        kernel._cache = _Entries(self.folder)
+        assert kernel(x) == 2 * x + 1 and type(kernel(x)) is type(x)
+        return bool(kernel.stats.cache_hits)
+
+    def read(self, recipe: Recipe) -> None:
+        """Use an entry that is damaged, or that belongs to the other signature."""
+        path, other = self.sound if recipe.below(2) else reversed(self.sound)
+        damaged = self.sound[other] if recipe.below(20) == 0 else edited(self.sound[path], recipe)
+        path.write_bytes(damaged)
+        try:
+            content = cache._unsealed(path)
+            assert content is None or damaged in self.sound.values()
+            if recipe.below(20) == 0 and self.left > 0:
+                self.left -= 2
+                held = [self.run(1), self.run(1.0)]
+                assert sum(held) == (2 if damaged == self.sound[path] else 1)
+                assert self.run(1) and self.run(1.0)
+        finally:
+            path.write_bytes(self.sound[path])
+
+
+class _Entries(cache.KernelCache):
+    """The cache of a kernel in a folder of this run."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("line")
+        self.folder = folder
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        return self.folder / f"{self.name}-{sig[0]}"
 
 
 def _about(content: bytes) -> bytes:

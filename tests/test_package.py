@@ -47,11 +47,11 @@ import rankwise
 for name in rankwise.__all__:
     getattr(rankwise, name)
 from rankwise import kernels
-from rankwise.kernels import entrywise, jit, pattern, topk
+from rankwise.kernels import cache, entrywise, pattern, topk
 assert state() == before
 compiled = [one for module in (entrywise, pattern, topk) for one in vars(module).values() if hasattr(one, "signatures")]
 assert len(compiled) > 20 and not any(kernel.signatures for kernel in compiled)
-print(jit.cache_folder.cache_info().currsize)
+print(cache.cache_folder.cache_info().currsize)
 """
 
 

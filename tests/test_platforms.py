@@ -38,7 +38,7 @@ POSIX_NAMES = {
 GUARDED = {
     "_locks.py": {"fcntl"},
     "engines/disk.py": {"posix_fallocate"},
-    "kernels/jit.py": {"getuid"},
+    "kernels/cache.py": {"getuid", "grp", "pwd"},
     "solvers/validation.py": {"sysconf"},
 }
 

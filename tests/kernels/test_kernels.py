@@ -1,10 +1,4 @@
-"""Every kernel equals its NumPy reference on any pattern, and its machine code lives in a private place."""
-
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+"""Every kernel equals its NumPy reference on any pattern."""
 
 import numba
 import numpy as np
@@ -12,7 +6,7 @@ import pytest
 from helpers import SMOOTH_LOSSES, random_pattern, targets_for
 from nonsmooth_cases import EACH_KIND
 
-from rankwise.kernels import entrywise, formulas, jit, pattern, piecewise
+from rankwise.kernels import entrywise, formulas, pattern, piecewise
 from rankwise.kernels.entrywise import SearchLine
 from rankwise.losses import Square
 
@@ -350,116 +344,6 @@ def test_an_integer_weight_is_an_entry_repeated(loss):
     weighted = entrywise.plane(loss.formula, SearchLine(x, None, d, o, weights), 0.9, 0.2)
     repeated = entrywise.plane(loss.formula, SearchLine(x[again], None, d[again], fixed(o[again]), None), 0.9, 0.2)
     np.testing.assert_allclose(weighted, repeated, rtol=1e-12, atol=1e-12)
-
-
-# Where compiled code is kept. Its files are pickles: who can write them can run code here.
-
-
-@pytest.mark.skipif(os.name != "posix", reason="folders have owners and modes on POSIX systems only")
-class TestPrivateFolder:
-    def test_a_new_one_is_for_its_owner_alone(self, tmp_path):
-        path = tmp_path / "a" / "b"
-        assert jit.private_folder(path) == path
-        assert path.stat().st_mode & 0o777 == 0o700
-        assert list(path.iterdir()) == []
-
-    @pytest.mark.parametrize("mode", [0o701, 0o710, 0o740, 0o702, 0o777])
-    def test_one_that_others_can_enter_is_refused(self, tmp_path, mode):
-        tmp_path.chmod(0o700)
-        assert jit.private_folder(tmp_path) == tmp_path
-        tmp_path.chmod(mode)
-        assert jit.private_folder(tmp_path) is None
-
-    def test_one_of_somebody_else_is_refused(self, tmp_path, monkeypatch):
-        tmp_path.chmod(0o700)
-        monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
-        assert jit.private_folder(tmp_path) is None
-
-    def test_a_system_without_owners_has_none_to_compare(self, tmp_path, monkeypatch):
-        tmp_path.chmod(0o777)
-        monkeypatch.delattr(os, "getuid")
-        assert jit.private_folder(tmp_path) == tmp_path
-
-    def test_one_that_cannot_be_made_or_written_is_refused(self, tmp_path, monkeypatch):
-        (tmp_path / "file").touch()
-        assert jit.private_folder(tmp_path / "file") is None
-        assert jit.private_folder(tmp_path / "file" / "below") is None
-        tmp_path.chmod(0o700)
-        monkeypatch.setattr(Path, "touch", refuse_to_write)  # root may write anywhere, so a mode proves nothing
-        assert jit.private_folder(tmp_path) is None
-
-
-def refuse_to_write(path):
-    raise PermissionError(13, "Permission denied", str(path))
-
-
-def test_no_home_folder_means_no_cache(monkeypatch):
-    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    assert jit.cache_folder.__wrapped__() is None
-
-
-RUN_A_KERNEL = """
-import numba
-before = numba.config.CACHE_DIR
-import numpy as np
-from rankwise.kernels import entrywise, jit, pattern
-a = np.ones(3)
-pattern.blend(a, 2.0, 3.0, np.ones(3))
-assert a.tolist() == [5.0] * 3
-assert numba.config.CACHE_DIR == before, numba.config.CACHE_DIR
-stats = pattern.blend.stats
-print(jit.cache_folder(), sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
-"""
-
-
-def run_a_kernel(**env):
-    """Folder of the cache, hits and misses, of one kernel in a fresh process with only these settings."""
-    kept = {key: found for key, found in os.environ.items() if key not in ("XDG_CACHE_HOME", "HOME", "NUMBA_CACHE_DIR")}
-    command = [sys.executable, "-W", "error", "-c", RUN_A_KERNEL]
-    done = subprocess.run(command, env=kept | env, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    folder, hits, misses = done.stdout.split()
-    return Path(folder), int(hits), int(misses)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="XDG_CACHE_HOME is the custom of Linux")
-def test_a_second_process_loads_the_compiled_kernel_from_the_private_folder(tmp_path):
-    folder, hits, misses = run_a_kernel(XDG_CACHE_HOME=str(tmp_path))
-    assert (hits, misses) == (0, 1)
-    assert run_a_kernel(XDG_CACHE_HOME=str(tmp_path)) == (folder, 1, 0)
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert list(folder.rglob("*.nbi"))
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="XDG_CACHE_HOME is the custom of Linux")
-def test_kernels_run_where_no_cache_can_be_kept(tmp_path):
-    (tmp_path / "file").touch()
-    nowhere = str(tmp_path / "file" / "below")
-    assert run_a_kernel(XDG_CACHE_HOME=nowhere, HOME=nowhere) == (Path("None"), 0, 1)
-
-
-def test_a_cache_chosen_by_the_user_for_all_of_numba_is_respected(tmp_path):
-    chosen, other = tmp_path / "chosen", tmp_path / "other"
-    folder, _, _ = run_a_kernel(NUMBA_CACHE_DIR=str(chosen), XDG_CACHE_HOME=str(other))
-    assert chosen in folder.parents
-    assert list(folder.rglob("*.nbi"))
-    assert not other.exists()
-
-
-def test_a_change_in_any_kernel_or_loss_gets_a_new_cache(tmp_path, monkeypatch):
-    package = Path(jit.__file__).parents[1]
-    for folder in ("kernels", "losses"):
-        shutil.copytree(package / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels" / "jit.py"))
-    sources, digests = sorted(tmp_path.rglob("*.py")), {jit.sources_digest()}
-    for source in sources:
-        with source.open("a") as file:
-            file.write("# changed\n")
-        digests.add(jit.sources_digest())
-    assert len(digests) == 1 + len(sources)
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ import pickle
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from helpers import ROOT, make_observations, targets_for
+from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import losses
@@ -248,3 +250,30 @@ def test_a_checksum_tells_declarations_apart():
         for facts in ({}, {"domain": losses.COUNTS}, {"link": "log"}, {"kinks": lambda o: (-0.9, o, 1, o, 0)})
     ]
     assert len({loss.checksum() for loss in made}) == 4 and made[0].checksum() == rw.loss(pinball).checksum()
+
+
+def scaled(scale, helper=None):
+    """A loss whose function is made anew by every call."""
+    if helper is None:
+        return rw.loss(lambda x, o: scale * abs(x - o))
+    return rw.loss(lambda x, o: scale * helper(x - o))
+
+
+def test_equal_definitions_share_their_machine_code_and_no_others_do():
+    """Numba never releases machine code, so a loss made in a loop must not be compiled in each round."""
+    first = scaled(2.0)
+    assert scaled(2.0).formulas is first.formulas
+    assert clone(rw.MatrixCompletion(first)).loss.formulas is first.formulas
+    helpers = [numba.njit(lambda d, c=c: c * d * d) for c in (1.0, 1.0, 3.0)]
+    assert scaled(2.0, helpers[0]).formulas is scaled(2.0, helpers[1]).formulas
+    table = np.ones(2)
+    distinct = [
+        first,
+        scaled(2),
+        scaled(2.0, helpers[0]),
+        scaled(2.0, helpers[2]),
+        rw.loss(lambda x, o: table[0] * abs(x - o)),
+        rw.loss(lambda x, o: table[0] * abs(x - o)),
+        rw.loss(lambda x, o: 2.0 * abs(x - o), slope=lambda x, o: 2.0 if x > o else -2.0),
+    ]
+    assert len({loss.formulas.parameters for loss in distinct}) == len(distinct)

@@ -575,15 +575,6 @@ DESCRIBED = {
     "a negative noise": {"noise_variance": -1.0},
     "no facts": {"facts": LEFT_OUT},
     "facts in words": {"facts": "many"},
-    "settings that are a list": {"facts": {"settings": []}},
-    "seconds in words": {"facts": {"seconds": "long"}},
-    "seconds beyond all floats": {"facts": {"seconds": 10**400}},
-    "entries beyond all floats": {"facts": {"n_observed": 10**400}},
-    "an estimator that is a list": {"facts": {"estimator": [None], "params": {}}},
-    "a history without values": {"facts": {"history": {"step": [1]}}},
-    "a history of unequal columns": {"facts": {"history": {"value": [1.0], "wall_seconds": []}}},
-    "a path without scores": {"facts": {"path": {"settings": [1], "best": 1}}},
-    "scores in words": {"facts": {"held_out": {"n": 3, "scores": {"rmse": "low"}}}},
     "facts too deep to be shown": {"facts": {"x": json.loads("[" * 500 + "]" * 500)}},
     "a scale of zero": {"scale": 0.0},
     "a list": [1, 2],
@@ -600,7 +591,7 @@ def test_a_file_that_does_not_describe_a_model_is_refused(path, true_parts, chan
     refused(path)
 
 
-@pytest.mark.parametrize("facts", [{"seconds": None}, {"x": object()}, {"x": np.float32(1)}, {"history": {"value": 1}}])
+@pytest.mark.parametrize("facts", [{"x": object()}, {"x": np.float32(1)}, {"x": json.loads("[" * 500 + "]" * 500)}])
 def test_facts_that_would_not_be_read_again_are_not_saved(path, facts):
     with pytest.raises(ModelFileError, match="`facts` must be a dict of JSON values"):
         dataclasses.replace(SOUND, facts=facts).save(path)

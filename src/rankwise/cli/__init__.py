@@ -4,13 +4,6 @@ Numba, SciPy and scikit-learn are imported when a command runs, so that its help
 """
 
 import errno
-import io
-import signal
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import click
@@ -18,9 +11,9 @@ import click
 from .. import __version__
 from .._errors import RankwiseError
 from .commands import COMMANDS
+from .terminal import echo, open_streams, printable, unwinding_at_sigterm
 
 INTERRUPTED = 130  # exit code of shells after SIGINT: 128 + 2
-TERMINATED = 143  # after SIGTERM: 128 + 15
 
 
 class Commands(click.Group):
@@ -31,13 +24,12 @@ class Commands(click.Group):
 
         A command that keeps partial results describes them in the argument of the `KeyboardInterrupt` that it raises.
         """
-        if isinstance(sys.stdout, io.TextIOWrapper):  # labels may have characters that the output's encoding lacks
-            sys.stdout.reconfigure(errors="backslashreplace")
+        open_streams()
         try:
-            with _terminable():
+            with unwinding_at_sigterm():
                 return super().invoke(ctx)
         except RankwiseError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(printable(str(error))) from error
         except KeyboardInterrupt as interrupt:
             raise _interrupted(interrupt) from None
         except click.Abort as abort:
@@ -48,7 +40,7 @@ class Commands(click.Group):
             if error.errno == errno.EPIPE:  # the reader of a pipe has exited, as `head` does; click handles it
                 raise
             place = "" if error.filename is None else f" {error.filename}"
-            raise click.ClickException(f"Cannot read or write{place}: {error.strerror or error}.") from error
+            raise click.ClickException(printable(f"Cannot read or write{place}: {error.strerror or error}.")) from error
         except MemoryError:
             raise click.ClickException("There is not enough memory; try a smaller rank or fewer entries.") from None
 
@@ -57,27 +49,9 @@ class Commands(click.Group):
         return list(self.commands)
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit`, so that temporary files are removed before the process ends."""
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        raise SystemExit(TERMINATED)
-
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
 def _interrupted(interrupt: KeyboardInterrupt) -> click.exceptions.Exit:
     """Print what was kept to standard error, and return the exit to raise."""
-    click.echo(f"Stopped; {interrupt}." if interrupt.args else "Stopped; nothing was written.", err=True)
+    echo(f"Stopped; {interrupt}." if interrupt.args else "Stopped; nothing was written.", err=True)
     return click.exceptions.Exit(INTERRUPTED)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import numpy as np
 
 from .._errors import DataError
@@ -11,6 +10,7 @@ from ..model import load
 from ..selection import Score, fitting_scores
 from .files import ReadOptions, check_known, check_values, entry_positions, predictions_at, read
 from .formatting import console, format_decimals, plural, print_table, to_json
+from .terminal import echo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ def run(options: EvaluateOptions) -> None:
     if options.as_json:
         sizes = {"rank": rank, "n_scored": int(scored.sum()), "n_unknown": n_unknown, "unknown": options.unknown}
         by_name = {score.name: score.value for score in scores}
-        click.echo(to_json({"model": str(options.model), "held_out": entries.path} | sizes | {"scores": by_name}))
+        echo(to_json({"model": str(options.model), "held_out": entries.path} | sizes | {"scores": by_name}))
     else:
         _show(scores, options, int(scored.sum()), n_unknown, rank)
 

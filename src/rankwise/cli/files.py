@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
 from .._arrays import Array
@@ -20,6 +19,7 @@ from ..losses import Loss
 from ..model import LowRankModel
 from ..observations import LabelIndex
 from .formatting import plural
+from .terminal import Printable, echo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def read(path: Path, reading: Reading) -> EntryTable:
     """Read a table; print guesses about its format and the number of skipped lines to standard error."""
     table = read_table(path, reading)
     for note in table.notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     return table
 
 
@@ -118,7 +118,7 @@ def predictions_at(model: LowRankModel, rows: Array, cols: Array, **options: Any
 def csv_writer(path: Path | None) -> Iterator[Any]:
     """Open a CSV writer to standard output, or to a file that appears when all is written."""
     if path is None or str(path) == "-":
-        yield csv.writer(sys.stdout, lineterminator="\n")
+        yield csv.writer(Printable(sys.stdout), lineterminator="\n")
         return
     with replacing(path, "w", encoding="utf-8", newline="") as file:
         yield csv.writer(file, lineterminator="\n")

@@ -22,6 +22,7 @@ from ..storage import is_shard_folder
 from .files import ReadOptions, check_output, check_values, positions, read
 from .formatting import command_line, console, describe_loss, file_size, format_decimals, format_number, plural, to_json
 from .progress import FitProgress
+from .terminal import echo
 
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
@@ -117,7 +118,7 @@ def run(options: FitOptions) -> None:
     outcome = Outcome(estimator, held_out, options.target, progress.stopped, Seen.of(entries))
     save(outcome.model, options.target, labels=not options.no_labels, seen=not options.no_seen)
     if options.as_json:
-        click.echo(to_json(outcome.to_dict()))
+        echo(to_json(outcome.to_dict()))
     else:
         outcome.show()
 
@@ -155,7 +156,7 @@ def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observation
         raise DataError(f"{table.path}: no entry has a row and a column of {options.file}; give entries that do.")
     if not known.all():
         dropped = plural(int((~known).sum()), "entry")
-        click.echo(f"{table.path}: left out {dropped} whose row or column is not in {options.file}.", err=True)
+        echo(f"{table.path}: left out {dropped} whose row or column is not in {options.file}.", err=True)
     values = np.empty(0) if table.values is None else table.values
     labels = entries.row_labels, entries.col_labels
     try:

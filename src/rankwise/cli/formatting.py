@@ -1,7 +1,6 @@
 """Formatting of command output: tables and numbers for people, JSON for programs, and the command line itself."""
 
 import json
-import math
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,16 +12,28 @@ from rich import box
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
 from ..losses import Loss
+from .terminal import printable
 
 PIPE_WIDTH = 120  # characters; a pipe has no width of its own, and wrapped cells are hard to search
 
 
-def console() -> Console:
-    """Return a console that prints text as it is to standard output, without wrapping."""
-    width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(highlight=False, markup=False, soft_wrap=True, width=width)
+class PlainConsole(Console):
+    """A console that prints text as it is, but for control characters, and without wrapping."""
+
+    def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=True, stderr=stderr, width=width)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text for the terminal; rich calls this for every string, those in tables included."""
+        return super().render_str(printable(text), **options)
+
+
+def console() -> PlainConsole:
+    """Return a console for standard output."""
+    return PlainConsole(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def print_table(out: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -72,15 +83,7 @@ def plural(count: int, noun: str) -> str:
 
 def to_json(value: Any) -> str:
     """Return JSON, with null for numbers that are not finite, which JSON cannot represent."""
-    return json.dumps(_finite(value), default=str)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
 
 
 def command_line(ctx: click.Context) -> str:

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 
-from ..model import LowRankModel, load
+from ..model import LowRankModel, known_facts, load
 from .formatting import console, describe_loss, file_size, format_decimals, format_number, plural, print_table, to_json
+from .terminal import echo
 
 N_LINES = 12  # ranks or steps that are shown
 LINK_SCALES = {"logit": ("probabilities of +1", "log-odds"), "log": ("expected counts", "their logarithms")}
@@ -17,7 +17,7 @@ def run(path: Path, as_json: bool) -> None:
     """Print the description of a model file."""
     model = load(path)
     if as_json:
-        click.echo(to_json({"model": str(path), "bytes": path.stat().st_size} | to_dict(model)))
+        echo(to_json({"model": str(path), "bytes": path.stat().st_size} | to_dict(model)))
         return
     out = console()
     for topic, text in describe(model).items():
@@ -45,7 +45,7 @@ def to_dict(model: LowRankModel) -> dict[str, Any]:
 
 def describe(model: LowRankModel) -> dict[str, str]:
     """Return the description for people, by topic."""
-    facts = model.facts
+    facts = known_facts(model.facts)
     offsets = "offsets and a low-rank part" if model.offsets is not None else "a low-rank part"
     posterior = ", with posterior variances" if model.posterior is not None else ""
     topics = {
@@ -101,7 +101,8 @@ def _reveals(model: LowRankModel) -> str:
 
 def _show_history(model: LowRankModel, out: Console) -> None:
     """Print the ranks or ridges that were tried, if one was chosen, else the steps."""
-    path, history = model.facts.get("path"), model.facts.get("history", {})
+    facts = known_facts(model.facts)
+    path, history = facts.get("path"), facts.get("history", {})
     if path and path["settings"]:
         lines = list(zip(*(path[name] for name in ("settings", "scores", "deviations")), strict=True))
         cells = [

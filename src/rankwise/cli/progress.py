@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ..solvers.history import Record
-from .formatting import format_decimals, format_number
+from .formatting import PlainConsole, format_decimals, format_number
 
 INTERVAL = 1.0  # seconds between two lines, if there are many steps
 SHORT_RUN = 40  # number of steps up to which each has a line
@@ -41,7 +41,7 @@ class FitProgress(logging.Handler):
     def __init__(self, total: int | None = None, time_limit: float | None = None, out: Console | None = None) -> None:
         super().__init__(logging.DEBUG)
         self.total, self.time_limit = total, time_limit
-        self.out = out or Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self.out = out or PlainConsole(stderr=True)
         self.stopped, self.n_steps = False, 0
         self._bar: Progress | None = None
         self._task: Any = None

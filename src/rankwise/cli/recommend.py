@@ -12,6 +12,7 @@ from .._errors import DataError
 from ..model import LowRankModel, load
 from .files import check_output, csv_numbers, csv_writer
 from .formatting import console, print_table, to_json
+from .terminal import echo
 
 RANKED_ROWS = 1000  # rows ranked at once
 RankedRow = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
@@ -47,7 +48,7 @@ def run(options: RecommendOptions) -> None:
     if options.output is not None or (options.every and not options.as_json):
         _write(ranked, options)
     elif options.as_json:
-        click.echo(to_json({"model": str(options.model), "rows": [_to_dict(*row) for row in ranked]}))
+        echo(to_json({"model": str(options.model), "rows": [_to_dict(*row) for row in ranked]}))
     else:
         _show(ranked)
 

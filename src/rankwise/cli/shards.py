@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from ..engines import ShardFolder
 from ..io import shard_file
 from .files import ReadOptions
 from .formatting import console, plural
+from .terminal import echo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,7 @@ def run(options: ShardOptions) -> None:
     """Write the shards, and print their size."""
     folder, notes = shard_file(options.file, options.output, how=options.reading(), duplicates=options.duplicates)
     for note in notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
     entries, out = ShardFolder(folder), console()
     size = sum(path.stat().st_size for path in folder.glob("shard-*"))
     out.print(f"Entries: {entries.n_observed:,} in {entries.shape[0]:,} rows and {entries.shape[1]:,} columns")

@@ -7,9 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from .._errors import DataError, SettingError
+from .._files import file_lock
 from .sources import VARIABLE, Source, find, folders, get
 
 ReportBytes = Callable[[int, int | None], None]
@@ -85,7 +84,7 @@ def download(source: Source, folder: Path, report: ReportBytes = _silent, timeou
         options: dict[str, Any] = {"headers": headers, "timeout": timeout, "hooks": {"response": close_at_end}}
         downloader = pooch.HTTPDownloader(_Progress(report), REPORT_BYTES, **options)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_name(f".{target.name}.lock")):
+        with file_lock(target.with_name(f".{target.name}.lock")):
             pooch.retrieve(source.address, f"sha256:{source.sha256}", target.name, target.parent, downloader=downloader)
     return target
 

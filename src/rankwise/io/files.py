@@ -12,6 +12,7 @@ from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 from .._errors import DataError
+from .._files import is_stream
 
 AnyPath = str | os.PathLike[str]
 COMPRESSED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -34,6 +35,8 @@ def opened(path: AnyPath) -> Iterator[Any]:
     ``ml-1m.zip/ml-1m/ratings.dat``.
     """
     where = os.fspath(path)
+    if is_stream(Path(path)):
+        raise DataError(f"{where} is a pipe or a device, and a table is read more than once; write it to a file first.")
     try:
         with _binary(Path(path)) as stream:
             yield stream

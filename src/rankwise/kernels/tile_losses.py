@@ -97,7 +97,7 @@ def _machine_code(kind: Any, dtype: np.dtype[Any], cached: bool) -> Any:
         approximate_entries(loss, carray(tile, BUFFER), n, scale, carray(sums, (3,)))
 
     signature = types.void(types.CPointer(int64), types.CPointer(number), uint64, float64, types.CPointer(float64))
-    return callback(approximate, signature, cached)
+    return callback(approximate, signature, f"{__name__}.{kind.__module__}.{kind.__name__}" if cached else None)
 
 
 def rebuilt(kind, fields):

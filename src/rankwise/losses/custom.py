@@ -28,6 +28,7 @@ Function = Callable[[float, float], float]
 Kinks = Callable[[float], tuple[float, float, float, float, float]]
 
 _numbers = itertools.count()
+_COMPILED: dict[Any, Formulas] = {}  # by the definitions of value, slope, curvature and kinks
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
 N_POINTS = 201  # predictions at which a loss is checked for each target
@@ -102,10 +103,17 @@ class CustomLoss(Loss):
 
     @cached_property
     def formulas(self) -> Formulas:
-        """The user's functions in the kernels' form, under a tuple type of their own."""
-        # Numba tells types apart by their names, so each loss needs one of its own.
-        kind = type(f"CustomFormula{next(_numbers)}", (NoParameters,), {"__module__": "outside"})
-        return declare(_complete(kind, self.title, self._value, self._declared))
+        """The user's functions in the kernels' form, under a tuple type of their own.
+
+        Numba never releases machine code, some megabytes for each loss, so losses with equal code share it.
+        """
+        declared = self._declared
+        key = tuple(map(_definition, (self._value, declared.slope, declared.curvature, declared.kinks)))
+        if key not in _COMPILED:
+            # Numba tells types apart by their names, so each loss needs one of its own.
+            kind = type(f"CustomFormula{next(_numbers)}", (NoParameters,), {"__module__": "outside"})
+            _COMPILED[key] = declare(_complete(kind, self.title, self._value, declared))
+        return _COMPILED[key]
 
     @property
     def piecewise_linear(self) -> bool:
@@ -282,6 +290,24 @@ def _code_and_constants(function: Any) -> Any:
 def _code(code: CodeType) -> Any:
     consts = tuple(_code(part) if isinstance(part, CodeType) else part for part in code.co_consts)
     return code.co_code, consts, code.co_names
+
+
+def _definition(part: Any, depth: int = 0) -> Any:
+    """Return a key that is equal for functions with the same machine code: code, defaults, and what they refer to.
+
+    A function that refers to anything but numbers, text, modules, built-in functions and functions of these kinds is
+    equal to itself only.
+    """
+    if part is None or isinstance(part, bool | int | float | np.number | str):
+        return type(part), repr(part)
+    if isinstance(part, ModuleType | type(math.exp) | np.ufunc):
+        return part
+    function = getattr(part, "py_func", part)
+    if not isinstance(function, FunctionType) or depth > 5:
+        return object()
+    near, far = inspect.getclosurevars(function)[:2]
+    outside = tuple((name, _definition(value, depth + 1)) for name, value in sorted({**far, **near}.items()))
+    return repr((_code(function.__code__), function.__defaults__, function.__kwdefaults__)), outside
 
 
 def _reason(error: Exception) -> str:

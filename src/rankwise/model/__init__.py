@@ -3,6 +3,7 @@
 from ..engines import Offsets
 from .decoding import DECODINGS
 from .factors import Factors, as_terms, predict
+from .facts import known_facts
 from .files import load, save
 from .learned import Learned, LearnedSide, PriorArrays
 from .low_rank import LowRankModel
@@ -25,6 +26,7 @@ __all__ = [
     "Seen",
     "Targets",
     "as_terms",
+    "known_facts",
     "load",
     "predict",
     "save",

@@ -1,50 +1,68 @@
-"""Types of the facts about a fit that reports show, checked when a model is saved and when it is loaded."""
+"""Facts about the fit that a model stores and that summaries, reports and plots show."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from .._checks import is_number, is_whole
-from ..storage.trees import is_of
-
-FACT_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("estimator", "solver", "loss", "status", "command"), str),
-    **dict.fromkeys(("seconds", "compile_seconds"), float),
-    **dict.fromkeys(("settings", "held_out", "history", "path"), dict),
-}
-MAX_DEPTH = 50  # of dicts and lists inside each other, which recursive functions show
 
 
-def facts_are_sound(facts: object) -> bool:
-    """Return whether all facts that are present have the types that fits give them; other names may hold anything."""
-    if not isinstance(facts, dict) or not _is_shallow(facts, MAX_DEPTH):
-        return False
-    if not all(is_of(facts.get(name, kind()), kind) for name, kind in FACT_TYPES.items()):
-        return False
-    held_out, path = facts.get("held_out"), facts.get("path", {})
-    return (
-        _is_count(facts.get("n_observed", 0))
-        and _is_table(facts.get("history", {}), ("value", "wall_seconds"))
-        and _is_table({name: column for name, column in path.items() if name != "best"}, ("settings", "scores"))
-        and (not path or is_number(path.get("best")))
-        and (held_out is None or (_is_count(held_out.get("n")) and _has_numbers(held_out.get("scores"))))
+def known_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that estimators and commands write, without those of another type.
+
+    `LowRankModel.facts` comes from a file, or from a user, and may hold anything under these names.
+    """
+    return {name: facts[name] for name, is_sound in KNOWN.items() if name in facts and is_sound(facts[name])}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return is_whole(value) and 0 <= value < 2**63
+
+
+def _are_columns(value: dict[str, Any], names: set[str]) -> bool:
+    """Return whether these entries of `value` are lists of numbers of one length."""
+    columns = [value.get(name) for name in names]
+    return all(isinstance(column, list) and all(map(_fits_float, column)) for column in columns) and (
+        len({len(column) for column in columns if column is not None}) == 1
     )
 
 
-def _is_shallow(part: Any, levels: int) -> bool:
-    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inner)
+def _fits_float(value: Any) -> bool:
+    """Return whether `value` is a number that NumPy holds as one of 64 bits."""
+    return is_number(value) and (isinstance(value, float) or abs(value) < 2**63)
 
 
-def _is_count(n: Any) -> bool:
-    return is_whole(n) and 0 <= n < 2**63
+def _is_history(value: Any) -> bool:
+    return isinstance(value, dict) and _are_columns(value, {"wall_seconds", "value", *value})
 
 
-def _has_numbers(scores: Any) -> bool:
-    return isinstance(scores, dict) and all(map(is_number, scores.values()))
+def _is_path(value: Any) -> bool:
+    if not isinstance(value, dict) or not _are_columns(value, {"settings", "scores", "deviations"}):
+        return False
+    return is_number(value.get("best")) and math.isfinite(value["best"])
 
 
-def _is_table(columns: dict[str, Any], required: tuple[str, ...]) -> bool:
-    """Return whether it is empty, or has the required columns and all are lists of numbers of one length."""
-    if not columns:
-        return True
-    sound = set(required) <= set(columns) and all(is_of(column, list[float]) for column in columns.values())
-    return sound and len({len(column) for column in columns.values()}) == 1
+def _is_held_out(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("scores"), dict):
+        return False
+    return _is_count(value.get("n")) and all(map(is_number, value["scores"].values()))
+
+
+KNOWN: dict[str, Callable[[Any], bool]] = {
+    "estimator": _is_text,
+    "settings": lambda value: isinstance(value, dict),
+    "solver": _is_text,
+    "loss": _is_text,
+    "status": _is_text,
+    "command": _is_text,
+    "n_observed": _is_count,
+    "seconds": is_number,
+    "compile_seconds": is_number,
+    "history": _is_history,
+    "path": _is_path,
+    "held_out": _is_held_out,
+}

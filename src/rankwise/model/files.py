@@ -10,11 +10,11 @@ import numpy as np
 from .. import losses
 from .._arrays import Array
 from .._errors import ModelFileError
+from .._files import is_stream
 from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
-from .facts import facts_are_sound
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
@@ -27,6 +27,7 @@ MODEL_FORMAT, MODEL_VERSION = "rankwise-model", 4
 MANIFEST_ATTRIBUTES = ("link", "chosen", "only_by", "facts")  # attributes that the manifest holds as they are
 LABEL_ARRAYS = ("row_labels", "col_labels")
 OFFSET_ARRAYS = ("rows", "cols")
+MAX_DEPTH = 50  # of dicts and lists inside each other, which recursive functions show
 POSTERIOR = ("row_means", "row_variances", "col_means", "col_variances")
 
 
@@ -79,6 +80,8 @@ def load(path: str | os.PathLike[str]) -> LowRankModel:
     (40, 30) 2
     """
     where = os.fspath(path)
+    if is_stream(Path(path)):
+        raise ModelFileError(f"{where} is a pipe or a device; write the model to a file first.")
     try:
         with open(path, "rb") as handle:
             arrays = read_arrays(handle)
@@ -160,7 +163,8 @@ def _is_consistent(model: LowRankModel) -> bool:
         and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
         and model.link in LINKS
         and isinstance(model.only_by, str | None)
-        and facts_are_sound(model.facts)
+        and isinstance(model.facts, dict)
+        and _is_shallow(model.facts, MAX_DEPTH)
     )
 
 
@@ -175,12 +179,18 @@ def _as_json(manifest: dict[str, Any]) -> bytes:
     """Manifest as JSON; raises if `load` would refuse the facts."""
     try:
         text = json.dumps(manifest)
-        sound = facts_are_sound(json.loads(text)["facts"])
+        sound = _is_shallow(manifest["facts"], MAX_DEPTH)
     except (TypeError, ValueError, RecursionError):
         sound = False
     if not sound:
-        raise ModelFileError("`facts` must be a dict of JSON values, those of a fit with the types that it gave them.")
+        raise ModelFileError(f"`facts` must be a dict of JSON values, at most {MAX_DEPTH} levels deep.")
     return text.encode()
+
+
+def _is_shallow(part: Any, levels: int) -> bool:
+    """Return whether dicts and lists contain each other at most `levels` deep."""
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple) else ()
+    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inner)
 
 
 def _prefixed(prefix: str, arrays: dict[str, Any]) -> Arrays:

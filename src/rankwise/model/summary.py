@@ -3,7 +3,7 @@
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from .._checks import is_number
+from .facts import known_facts
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -25,7 +25,7 @@ def summary_html(model: "LowRankModel", title: str = "LowRankModel") -> str:
 
 def summary(model: "LowRankModel") -> dict[str, str]:
     """Size, rank, loss, training entries, offsets, settings and course of the fit, as text by heading."""
-    facts, rank = model.facts, f"{model.rank}"
+    facts, rank = known_facts(model.facts), f"{model.rank}"
     if model.only_by is None and model.longest > 1:
         rank += f", and any from 0 to {model.longest}"
     lines = {
@@ -34,7 +34,7 @@ def summary(model: "LowRankModel") -> dict[str, str]:
         "loss": _first(facts.get("loss"), model.loss),
         "learned from": _entries(model),
         "offsets": _offsets(model),
-        "settings": ", ".join(f"{name}={value!r}" for name, value in _pairs(facts.get("settings"))),
+        "settings": ", ".join(f"{name}={value!r}" for name, value in facts.get("settings", {}).items()),
         "steps": _steps(facts),
         "ended": _first(facts.get("status")),
         "rows": _labels(model.row_labels),
@@ -46,11 +46,6 @@ def summary(model: "LowRankModel") -> dict[str, str]:
 def _first(*values: Any) -> str:
     """Text of the first value that is not None."""
     return next((str(value) for value in values if value is not None), "")
-
-
-def _pairs(value: Any) -> list[tuple[Any, Any]]:
-    """Items of a dict; a file may hold anything in its place."""
-    return list(value.items()) if isinstance(value, dict) else []
 
 
 def _entries(model: "LowRankModel") -> str:
@@ -68,17 +63,12 @@ def _offsets(model: "LowRankModel") -> str:
 
 
 def _steps(facts: dict[str, Any]) -> str:
-    history, seconds = dict(_pairs(facts.get("history"))), facts.get("seconds")
-    values, scores = (_numbers(history.get(name)) for name in ("value", "score"))
-    if not values or not is_number(seconds):
+    history = facts.get("history", {})
+    values, scores = (history.get(name) for name in ("value", "score"))
+    if not values or "seconds" not in facts:
         return ""
     score = f", held-out loss {scores[-1]:.4g}" if scores else ""
-    return f"{len(values)} in {seconds:.3g} s, value {values[-1]:.6g}{score}"
-
-
-def _numbers(values: Any) -> list[float]:
-    """A list of numbers; empty for anything else, which a file may hold in its place."""
-    return values if isinstance(values, list) and all(is_number(value) for value in values) else []
+    return f"{len(values)} in {facts['seconds']:.3g} s, value {values[-1]:.6g}{score}"
 
 
 def _labels(labels: Any) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._arrays import Array
 from ..losses.links import response
-from ..model import LowRankModel
+from ..model import LowRankModel, known_facts
 from ..selection import fitting_scores
 from .compact import embed, seen_counts
 from .held_out import RESIDUAL_UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
@@ -64,11 +64,12 @@ def _names(labels: Array | None, size: int, labelled: bool) -> list[str]:
 
 def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
     """Pairs of heading and text: the matrix, its entries, loss, rank, solver and times."""
-    facts, (n_rows, n_cols) = model.facts, model.shape
+    facts, (n_rows, n_cols) = known_facts(model.facts), model.shape
     lines = [("Matrix", f"{n_rows:,} rows × {n_cols:,} columns")]
     n_observed = facts.get("n_observed") or (None if model.seen is None else model.seen.indices.size)
     if n_observed:
-        lines.append(("Learned from", f"{n_observed:,} entries, {n_observed / (n_rows * n_cols):.2%} of the matrix"))
+        share = n_observed / max(n_rows * n_cols, 1)
+        lines.append(("Learned from", f"{n_observed:,} entries, {share:.2%} of the matrix"))
     if loss := facts.get("loss") or (model.loss and repr(model.loss)):
         lines.append(("Loss", str(loss)))
     path = f"{model.only_by} keeps no other ranks" if model.only_by else f"ranks 0 to {model.longest} are kept"
@@ -135,7 +136,7 @@ def _validation(model: LowRankModel) -> Contents | None:
 
 
 def _history(model: LowRankModel) -> Contents | None:
-    history = model.facts.get("history")
+    history = known_facts(model.facts).get("history")
     if not history or not history["value"]:
         return None
     return {name: short(history[name]) for name in ("wall_seconds", "value", "score") if name in history}

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._errors import SettingError
 from .._files import check_replaceable, replacing
-from ..model import LowRankModel
+from ..model import LowRankModel, known_facts
 from .compact import as_script
 from .contents import contents_of
 from .held_out import match
@@ -74,7 +74,7 @@ def _read(name: str) -> str:
 
 def _commands(model: LowRankModel, command: str | None) -> list[str]:
     """Commands or calls that made the model, if known, and the page."""
-    facts = model.facts
+    facts = known_facts(model.facts)
     made = facts.get("command")
     if made is None and "estimator" in facts:
         settings = ", ".join(f"{name}={_plain(value)}" for name, value in facts.get("settings", {}).items())

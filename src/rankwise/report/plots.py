@@ -11,7 +11,7 @@ import numpy as np
 from .._arrays import Array
 from .._checks import check_choice, is_whole
 from .._errors import NotFittedError, SettingError
-from ..model import LowRankModel
+from ..model import LowRankModel, known_facts
 from ..model.ranking import AXES
 from ..selection import Choice
 from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
@@ -29,7 +29,7 @@ def convergence(model: Any, *, ax: Any = None) -> Any:
     >>> axes.get_title()
     'Convergence'
     """
-    history = model_of(model).facts.get("history")
+    history = known_facts(model_of(model).facts).get("history")
     if not history or not history["value"]:
         raise SettingError("This model has no history: `convergence` needs the model of a fitted estimator.")
     ax = axes_or_new(ax)
@@ -193,7 +193,7 @@ def choice_of(source: Any) -> Choice | None:
     """Validation scores by which a rank or a ridge was chosen; None if none was."""
     if isinstance(source, Choice):
         return source
-    path = model_of(source).facts.get("path")
+    path = known_facts(model_of(source).facts).get("path")
     if not path or not path["settings"]:
         return None
     return Choice(path["best"], *(np.array(path[name]) for name in ("settings", "scores", "deviations")))

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from .._checks import is_whole
 from .._errors import CheckpointError, SettingError
+from .._files import file_lock
 from .._version import __version__
 from ..objectives import Checkpointable, HasSides, Objective
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
@@ -92,9 +93,9 @@ class CheckpointFolder:
 
     def _open(self) -> FileLock:
         """Create the folder and lock it; return the lock."""
-        lock = FileLock(self.folder / "lock", thread_local=False)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            lock = file_lock(self.folder / "lock")
             lock.acquire(timeout=0)
         except Timeout:
             raise CheckpointError(
@@ -264,7 +265,7 @@ def opened(checkpoint: AnyCheckpoint) -> Iterator[CheckpointFolder | None]:
 
 def _checkpoints_in(folder: Path) -> list[Path]:
     """Return the checkpoints in a folder, the newest first."""
-    files = (path for path in folder.iterdir() if PATTERN.fullmatch(path.name))
+    files = (path for path in folder.iterdir() if PATTERN.fullmatch(path.name) and path.is_file())
     return sorted(files, key=_step, reverse=True)
 
 

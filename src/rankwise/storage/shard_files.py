@@ -12,6 +12,7 @@ from numpy.lib.format import open_memmap
 from .._arrays import Array
 from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
+from .._files import is_stream
 from ..observations.build import check_csr
 from ..observations.shards import Piece
 from .archive import DAMAGE
@@ -33,6 +34,8 @@ def write_array(path: Path, array: Array) -> dict[str, str]:
 
 def map_array(path: Path, digest: str | None = None) -> Array:
     """Memory-map the array of a ``.npy`` file, after a check of its digest if one is given. Never runs code from it."""
+    if is_stream(path):
+        raise ShardFileError(f"{path} is a pipe or a device, not an array; write the shards again.")
     try:
         damaged = digest is not None and file_digest(path) != digest
         array = None if damaged else np.asarray(open_memmap(path, mode="r"))

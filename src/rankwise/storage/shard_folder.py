@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._errors import DataError, ShardFileError
+from .._files import file_lock
 from ..observations.build import rows_of
 from ..observations.entries import Entries
 from ..observations.labels import as_labels
@@ -107,7 +107,7 @@ class StoredEntries(Entries):
         """
         folder = self._transpose
         if not folder.exists():
-            with FileLock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
+            with file_lock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
                 if not folder.exists():
                     for stale in self.folder.glob(f"{TRANSPOSED}-*"):
                         shutil.rmtree(stale)
