@@ -4,6 +4,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .._checks import is_number
+from .._text import percent
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -57,7 +58,7 @@ def _entries(model: "LowRankModel") -> str:
     if model.seen is None:
         return ""
     n = model.seen.indices.size
-    return f"{n:,} entries, {n / max(model.shape[0] * model.shape[1], 1):.2%} of all"
+    return f"{n:,} entries, {percent(n / max(model.shape[0] * model.shape[1], 1))} of all"
 
 
 def _offsets(model: "LowRankModel") -> str:
