@@ -375,7 +375,7 @@ class BayesSweeps(Sweeps):
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
-    """Fit offsets without factors, by three sweeps that learn their ridge.
+    """Fit offsets without factors: the best constant, and those of rows and columns by sweeps that learn their ridge.
 
     Examples
     --------
@@ -385,7 +385,12 @@ def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
     2.5
     """
     solver = BayesSweeps(offsets)
-    solver.init(problem, 1)
-    fitted = problem.offsets
+    if any(OFFSETS[offsets]):
+        solver.init(problem, 1)
+    else:  # without the transpose that sweeps need
+        problem.reset()
+        place_constant(problem, 0.0)
+        place_constant(problem, best_constant(problem) if offsets == "global" else 0.0)
+    fitted = problem.offsets if offsets != "none" else None
     problem.reset()
     return fitted
