@@ -63,9 +63,8 @@ def test_the_status_tells_the_rank_of_the_model_where_components_without_effect_
 
 @pytest.mark.parametrize("method", ["bayes", "eglrl"])
 def test_the_status_tells_that_a_rank_is_above_the_smaller_side(method):
-    assert str(solve(make_problem(), method, rank=11).status).endswith(
-        "`rank`=11 is above 9, the smaller side of the matrix."
-    )
+    above = "`rank`=11 is above 9, the smaller side of the matrix."
+    assert above in str(solve(make_problem(), method, rank=11).status)
     assert "smaller side" not in str(solve(make_problem(), method, rank=9).status)
 
 

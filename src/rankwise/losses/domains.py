@@ -63,8 +63,9 @@ def _are_below(n: int, targets: Array) -> Mask:
 
 
 REALS = Domain("any real number", _are_finite)
-SIGNS = Domain("-1 or +1", _are_signs, 'For 0 and 1 use "bernoulli"; for real numbers use "huber" or "square".')
-ZERO_ONE = Domain("0 or 1", _are_zero_one, 'For -1 and +1 use "logistic"; for real numbers use "huber" or "square".')
+OTHERS = 'for real numbers use "huber" or "square".'
+SIGNS = Domain("-1 or +1", _are_signs, f'For 0 and 1 use "bernoulli", or map them with `2 * y - 1`; {OTHERS}')
+ZERO_ONE = Domain("0 or 1", _are_zero_one, f'For -1 and +1 use "logistic"; {OTHERS}')
 COUNTS = Domain("zero or more", _are_counts, "Counts cannot be negative.")
 
 
