@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
+from ..losses.base import classes_of
 from ..observations import Observations, is_frame
 from ..solvers import Checkpoint, Record, Solver
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
@@ -251,7 +252,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         """
         if not self._predicts_classes:
             return self._predict_pairs(X, "response")
-        return np.where(self._predict_pairs(X, "link") > 0, *self.classes_[::-1])
+        negative, positive = classes_of(self.model_.loss)
+        return np.where(self._predict_pairs(X, "link") > 0, positive, negative)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Score `predict` on pairs and their values: R², or the accuracy for losses of two classes; higher is better.
