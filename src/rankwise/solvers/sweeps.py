@@ -281,7 +281,7 @@ class BayesSweeps(Sweeps):
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=4).status.message)
-    Took 10 steps, to rank 4.
+    Took 10 steps, to rank 4. 2 components without effect were left out: the model has rank 2.
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(least_effect=0.1), rank=4).status.message)
     Took 10 steps, to rank 2.
     """
