@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 
 import click
+import numpy as np
 import pytest
 from break_lines import BREAKS
 from helpers import ROOT, examples_of
@@ -15,7 +16,12 @@ from helpers import ROOT, examples_of
 from rankwise.cli import main
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-RUN_ELSEWHERE = {"new-data.md", "predictions.md", "tutorial.md"}  # by tests that also look at what comes out
+RUN_ELSEWHERE = {
+    "new-data.md",
+    "own-solver.md",
+    "predictions.md",
+    "tutorial.md",
+}  # by tests that also look at what comes out
 COMPILE = {"coming-from.md", "own-loss.md"}  # losses that no other test of the fast ones compiles
 TESTS = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
 WITH_CODE = [page for page in PAGES if page not in RUN_ELSEWHERE and examples_of(f"docs/{page}")]
@@ -35,6 +41,16 @@ def test_one_s_own_objective_finds_the_planted_matrix():
     names = {}
     exec("\n".join(examples_of("docs/own-objective.md")), names)
     assert names["error"] < 0.25
+
+
+def test_one_s_own_solver_stays_in_its_ball_and_is_the_estimator_s_too():
+    names = {}
+    exec("\n".join(examples_of("docs/own-solver.md")), names)
+    model, history = names["result"].model, names["result"].history
+    low_rank = model.row_factors() @ model.V[:, : model.rank].T
+    assert np.linalg.norm(low_rank, "nuc") <= 60.0 * (1 + 1e-6)
+    assert history[-1].score < 0.7 * history[0].score
+    np.testing.assert_array_equal(names["model"].model_.to_dense(), model.to_dense())
 
 
 def others_code(library):

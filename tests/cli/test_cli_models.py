@@ -410,6 +410,17 @@ def test_signs_are_scored_as_signs(folder, tmp_path):
         np.testing.assert_allclose([float(line["prediction"]) for line in lines], wanted, rtol=1e-6)
 
 
+def test_0_and_1_are_fitted_and_scored_like_signs(folder, tmp_path):
+    text = (folder / "signs.csv").read_text()
+    (tmp_path / "ones.csv").write_text(text.replace(",-1.0", ",0").replace(",-1", ",0"))
+    scores = []
+    for name, file in (("m", folder / "signs.csv"), ("o", tmp_path / "ones.csv")):
+        run("fit", file, "--method", "eglrl", "--rank", 2, "-o", tmp_path / name)
+        scores.append(json.loads(run("evaluate", tmp_path / name, file, "--json").stdout)["scores"])
+    assert scores[0] == scores[1] and set(scores[0]) == {"accuracy", "auc", "macro_f1", "mean_loss"}
+    assert rankwise.load(tmp_path / "o").loss == losses.Bernoulli()
+
+
 def test_labels_match_whether_a_file_writes_them_as_numbers_or_text(folder, tmp_path):
     (tmp_path / "t.csv").write_text("".join(f"{k % 5},{k % 3 if k % 3 else 'x'},{k % 4}\n" for k in range(15)))
     run("fit", tmp_path / "t.csv", "--method", "eglrl", "--loss", "square", "--rank", 1, "-o", tmp_path / "m")

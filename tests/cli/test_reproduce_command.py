@@ -79,6 +79,19 @@ def test_all_runs_every_experiment_that_has_the_data(small, tmp_path):
     assert "other.md" in made(tmp_path / "one") and "tiny.md" not in made(tmp_path / "one")
 
 
+def test_an_experiment_without_its_data_is_an_error_that_does_not_keep_others_from_running(
+    small, tmp_path, monkeypatch
+):
+    missing = (Data("nothing", "Nothing", 2), Data("nowhere", "Nowhere", 2))
+    monkeypatch.setitem(small, "tiny", replace(small["tiny"], data=missing))
+    done = invoke("reproduce", "tiny", "--quick", "--output", tmp_path / "one")
+    assert done.exit_code == 1 and not (tmp_path / "one" / "tiny.md").exists()
+    assert "none of its data sets (nothing, nowhere) is on this machine" in done.stderr
+    assert "`rankwise data fetch nothing`" in done.stderr
+    done = invoke("reproduce", "all", "--quick", "--output", tmp_path / "all")
+    assert done.exit_code == 1 and (tmp_path / "all" / "other.md").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

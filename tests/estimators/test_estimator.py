@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise import (
+    DataError,
     LowRankModel,
     MatrixCompletion,
     ModelFileError,
@@ -102,8 +103,13 @@ SOLVERS = [
     ({"method": "factors", "ridge": 0.5}, FactorSweeps(ridge=0.5)),
     ({"method": "factors", "ridge": 0.5, "offsets": "none"}, FactorSweeps("none", ridge=0.5)),
     ({"method": FactorSweeps("none", 1, ridge=0.5)}, FactorSweeps("none", 1, ridge=0.5)),
-    ({"method": "eglrl"}, "eglrl"),
-    ({"method": GreedyPursuit("coefficients", shrinkage=0.5)}, GreedyPursuit("coefficients", shrinkage=0.5)),
+    ({"method": BayesSweeps(pattern_prior=False), "offsets": "rows"}, BayesSweeps("rows", pattern_prior=False)),
+    ({"method": FactorSweeps("none", ridge=0.5), "offsets": "both"}, FactorSweeps("both", ridge=0.5)),
+    ({"method": "eglrl", "offsets": "none"}, "eglrl"),
+    (
+        {"method": GreedyPursuit("coefficients", shrinkage=0.5), "offsets": "none"},
+        GreedyPursuit("coefficients", shrinkage=0.5),
+    ),
 ]
 
 
@@ -130,12 +136,14 @@ def test_the_default_is_bayes_with_pruning(observations):
 @pytest.mark.parametrize(
     ("targets", "loss"),
     [([1.0, -1.0, 1.0], "logistic"), ([-1.0, -1.0, -1.0], "logistic"), ([1.0, 1.0, 1.0], "square"),
+     ([1.0, 0.0, 1.0], "bernoulli"), ([0.0, 0.0, 0.0], "square"),
      ([1.0, -1.0, 0.0], "square"), ([1.0, 2.0, -1.0], "square")],
 )  # fmt: skip
-def test_auto_is_logistic_for_signs_and_square_for_others_in_a_pursuit(targets, loss):
+def test_auto_is_logistic_for_two_classes_and_square_for_others_in_a_pursuit(targets, loss):
     data = Observations.from_coo([0, 1, 1], [0, 0, 1], targets)
     found, wanted = (MatrixCompletion(name, rank=1, method="eglrl").fit(data) for name in ("auto", loss))
-    assert same(found, wanted) and found.model_.link == ("logit" if loss == "logistic" else "identity")
+    assert same(found, wanted) and found.model_.loss == wanted.model_.loss
+    assert found.model_.link == ("identity" if loss == "square" else "logit")
 
 
 @every_kind
@@ -291,12 +299,32 @@ def test_bad_parameters_are_refused_in_a_sentence_by_fit(observations, setting):
     assert message.endswith(".") and (repr(value) in message or str(value) in message) and name.split("_")[0] in message
 
 
+@every_kind
+@pytest.mark.parametrize("rank", [0, -3, "many"])
+def test_a_rank_that_is_none_names_both_forms(observations, kind, rank):
+    with pytest.raises(SettingError, match=f"`rank` must be a positive integer or 'auto', got {rank!r}"):
+        MatrixCompletion(rank=rank, **kind).fit(observations)
+
+
+@pytest.mark.parametrize(
+    "form", [np.array, np.ndarray.tolist, lambda pairs: pairs.astype(str)], ids=["array", "list", "text"]
+)
+def test_pairs_with_a_third_column_are_refused_and_matrices_of_three_columns_are_not(form):
+    rows, cols = np.divmod(np.arange(20), 5)
+    third = form(np.column_stack((rows, cols, np.arange(20) % 3)))
+    with pytest.raises(
+        DataError, match="`X` has three columns, of which the first two look like row and column labels"
+    ):
+        MatrixCompletion(rank=1).fit(third, np.arange(20.0))
+    matrix = np.random.default_rng(0).integers(1, 6, size=(20, 3)).astype(float)
+    for table in (matrix, matrix + 0.5, np.where(matrix > 1, matrix, np.nan)):
+        assert MatrixCompletion(rank=1, max_iter=1).fit(table, np.arange(20.0)).model_.shape == (20, 3)
+
+
 @pytest.mark.parametrize(
     ("solver", "setting"),
     [
-        (BayesSweeps(), {"offsets": "both"}),
         (BayesSweeps(), {"ridge": 1.0}),
-        (FactorSweeps(), {"offsets": "none"}),
         (FactorSweeps(), {"ridge": 1.0}),
     ],
     ids=str,
@@ -333,14 +361,14 @@ def test_random_states_of_every_kind(observations, kind):
 
 @pytest.mark.parametrize("method", ["r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none"])
 def test_methods_by_name(observations, method):
-    fitted = MatrixCompletion(method=method, rank=3).fit(observations)
+    fitted = MatrixCompletion(method=method, rank=3, offsets="none").fit(observations)
     wanted = solve(Problem(observations, Square()), method, rank=3)
     assert np.array_equal(fitted.theta_, wanted.model.theta)
 
 
 @pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
 def test_solver_objects_carry_their_own_settings(observations, refine):
-    fitted = MatrixCompletion(method=GreedyPursuit(refine, "lanczos"), rank=3).fit(observations)
+    fitted = MatrixCompletion(method=GreedyPursuit(refine, "lanczos"), rank=3, offsets="none").fit(observations)
     wanted = solve(Problem(observations, Square()), GreedyPursuit(refine, Lanczos()), rank=3)
     assert np.array_equal(fitted.theta_, wanted.model.theta)
 
@@ -363,7 +391,7 @@ def test_predicting_at_a_lower_rank_is_refitting_at_that_rank(observations, dtyp
     for rank in range(1, 10):
         refitted = MatrixCompletion(rank=rank, method=method, dtype=dtype).fit(observations)
         assert np.array_equal(full.predict_entries(ROWS, COLS, rank=rank), refitted.predict_entries(ROWS, COLS))
-    assert not full.predict_entries(ROWS, COLS, rank=0).any()
+    assert np.all(full.predict_entries(ROWS, COLS, rank=0) == full.offsets_.constant)
 
 
 @every_kind

@@ -16,6 +16,8 @@ import rankwise as rw
 from rankwise import LowRankImputer
 from rankwise.datasets import mixed_table
 from rankwise.datasets.mixed import GRADES
+from rankwise.estimators.frames import read
+from rankwise.estimators.tables import chosen_kinds
 
 QUICK = {"max_iter": 4, "n_jobs": 1}
 TYPES = {
@@ -166,6 +168,21 @@ def test_text_that_reads_as_a_number_stays_text():
     imputer = LowRankImputer(**QUICK).fit(X)
     assert imputer.table_.kinds == ("category", "category")
     assert imputer.transform(X)[3, 0] in ("01", "02") and imputer.transform(X)[0, 0] == "01"
+
+
+def test_integers_are_counts_where_these_are_likelier_than_numbers():
+    rng = np.random.default_rng(0)
+    columns = {
+        "poisson": rng.poisson(3.0, 400),
+        "rates that vary": rng.poisson(np.exp(2 + 0.7 * rng.normal(size=400))),
+        "years": np.rint(rng.normal(50, 10, 400)),
+        "stars": rng.integers(1, 6, 400),
+        "balance": np.rint(rng.normal(1, 3, 400)),
+        "yes": rng.integers(0, 2, 400),
+        "rare": rng.poisson(0.02, 400) + 2 * (np.arange(400) == 7),
+    }
+    frame = pd.DataFrame(columns).astype("Int64").mask(rng.random((400, 7)) < 0.1)
+    assert chosen_kinds(read(frame), "auto") == ["poisson", "poisson", "huber", "huber", "huber", "logistic", "poisson"]
 
 
 def test_kinds_may_be_chosen_for_some_or_all_columns():

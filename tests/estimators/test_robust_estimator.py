@@ -20,6 +20,13 @@ def observations():
     return make_observations(Absolute(), np.random.default_rng(1), (30, 20))
 
 
+def with_level(observations, loss, **options):
+    """The problem that a pursuit of an estimator solves: with the best constant as its level."""
+    problem = Problem(observations, loss, **options)
+    problem.fix_offsets(fit_offsets(problem, "global"))
+    return problem
+
+
 def bits(model):
     return [part.tobytes() for part in (model.path, model.U, model.V)]
 
@@ -29,7 +36,7 @@ def bits(model):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_fit_is_the_solver_s_run_bit_for_bit(loss, ridge, dtype, observations):
     fit = RobustFactorization(loss, rank=5, ridge=ridge, dtype=dtype, random_state=3).fit(observations)
-    problem = Problem(observations, loss, dtype=dtype)
+    problem = with_level(observations, loss, dtype=dtype)
     solver = GreedyPursuit("economic") if problem.smooth else NonsmoothPursuit()
     run = solve(Ridged(problem, ridge) if ridge else problem, solver, rank=5, random_state=3)
     assert bits(fit.model_) == bits(run.model) and fit.model_.chosen == run.model.chosen
@@ -55,7 +62,7 @@ def test_a_fit_stops_where_it_is_told_to(limit, reason, observations):
 )
 def test_settings_reach_the_solver(loss, settings, solver, observations):
     fit = RobustFactorization(loss, rank=4, **settings).fit(observations)
-    assert bits(fit.model_) == bits(solve(Problem(observations, loss), solver, rank=4).model)
+    assert bits(fit.model_) == bits(solve(with_level(observations, loss), solver, rank=4).model)
     assert bits(fit.model_) != bits(RobustFactorization(loss, rank=4).fit(observations).model_)
 
 
@@ -136,7 +143,8 @@ def test_what_is_stored_is_the_model(loss, observations):
     assert len(fit.history_) >= 3 and fit.history_[-1].rank == 6 == fit.model_.longest
     rows, cols = observations.rows, observations.cols
     predicted = fit.predict_entries(rows, cols)
-    np.testing.assert_allclose(predicted, ((fit.U_ * fit.theta_) @ fit.V_.T)[rows, cols], rtol=1e-4, atol=1e-5)
+    low_rank = ((fit.U_ * fit.theta_) @ fit.V_.T)[rows, cols]
+    np.testing.assert_allclose(predicted, low_rank + fit.offsets_.at(rows, cols), rtol=1e-4, atol=1e-5)
     value = Problem(observations, loss).loss.value(predicted, observations.targets).sum()
     assert value == pytest.approx(fit.history_.column("value").min(), rel=1e-5)
     assert np.array_equal(fit.predict_entries(rows, cols, rank=2), fit.model_.predict_entries(rows, cols, rank=2))
@@ -145,7 +153,7 @@ def test_what_is_stored_is_the_model(loss, observations):
 def test_the_best_iterate_is_what_is_stored(observations):
     """The paper's steps on small numbers overshoot: what follows the best is on the path, not in the attributes."""
     small = Observations.from_coo(observations.rows, observations.cols, observations.targets / 200, (30, 20))
-    fit = RobustFactorization(rank=4, method=NonsmoothPursuit("paper")).fit(small)
+    fit = RobustFactorization(rank=4, method=NonsmoothPursuit("paper"), offsets="none").fit(small)
     assert 0 < fit.theta_.size == fit.model_.rank < fit.model_.longest == 4
 
 

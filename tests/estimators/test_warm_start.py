@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers import make_observations
 
-from rankwise import Checkpoint, MatrixCompletion, Observations, Problem, SettingError, solve
+from rankwise import Checkpoint, MatrixCompletion, Observations, Problem, SettingError, load, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 from rankwise.solvers.resume import places
@@ -150,6 +150,26 @@ def test_the_first_fit_is_from_nothing_and_the_ridge_is_chosen_once():
     assert warm.path_ is None and warm.model_.learned.rows.precisions[0] == chosen
     again = plain.fit(seen)
     assert len(again.history_) > len(warm.history_)  # without `warm_start`, from nothing each time
+
+
+@pytest.mark.parametrize("method", ["bayes", "factors"])
+def test_a_loaded_estimator_goes_on_where_it_was_saved(method, tmp_path):
+    truth, seen = planted()
+    settings = {"method": method, "ridge": 0.5 if method == "factors" else None, "dtype": "float64"}
+    fitted = MatrixCompletion("square", 3, warm_start=True, **settings).fit(seen[:100])
+    fitted.save(tmp_path / "m")
+    loaded = load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.fit(seen).model_.to_dense(), fitted.fit(seen).model_.to_dense())
+    assert len(loaded.history_) <= 4 and error(loaded, truth) < NOISE
+
+
+def test_a_loaded_pursuit_goes_on_to_a_higher_rank(tmp_path):
+    _, seen = planted((20, 15))
+    fitted = MatrixCompletion("square", 2, method="eglrl").fit(seen)
+    fitted.save(tmp_path / "m")
+    longer = load(tmp_path / "m").set_params(rank=4, warm_start=True).fit(seen)
+    assert len(longer.history_) == 2 and longer.model_.longest == 4
+    np.testing.assert_allclose(longer.model_.to_dense(2), fitted.model_.to_dense())
 
 
 def refusals():

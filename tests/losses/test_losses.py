@@ -129,7 +129,7 @@ def test_known_values(loss, x, o, expected):
     np.testing.assert_allclose(loss._at(x, o), expected, rtol=1e-15)
 
 
-SIGNS = r"needs targets that are -1 or \+1; 2 of 4 are not \(first: 0 at entry 1\)\. Map 0/1 data with `2 \* y - 1`;"
+SIGNS = r'needs targets that are -1 or \+1; 2 of 4 are not \(first: 0 at entry 1\)\. For 0 and 1 use "bernoulli", '
 
 
 @pytest.mark.parametrize(

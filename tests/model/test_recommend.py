@@ -1,5 +1,6 @@
 """`recommend`, `similar`, `reconstruct` and unknown labels, against NumPy's brute force."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,8 @@ from rankwise import (
     load,
 )
 from rankwise.losses import Logistic
-from rankwise.model import Offsets, Seen
+from rankwise.model import Offsets, Seen, ranking
+from rankwise.model.ranking import directions
 
 
 def make_model(rng, shape=(30, 300), rank=5, density=0.3, dtype=np.float32, offsets=True, coarse=False):
@@ -163,6 +165,18 @@ def test_similar_ones_have_the_largest_cosine_in_the_low_rank_part(axis, rank):
     assert not any(label in line for label, line in zip(asked, found.tolist(), strict=True))
     alone, _ = model.similar(11, 6, axis=axis, rank=rank)
     assert np.array_equal(alone, found[2])
+
+
+def test_the_vectors_of_similar_are_computed_once_and_not_stored(monkeypatch):
+    model, calls = make_model(np.random.default_rng(5), (40, 25), 4), []
+    monkeypatch.setattr(ranking, "directions", lambda *args: calls.append(1) or directions(*args))
+    model.row_index.find(0)  # which is kept, too
+    before = len(pickle.dumps(model))
+    first = [model.similar(k, 5)[1] for k in range(3)]
+    assert len(calls) == 1 and len(pickle.dumps(model)) == before
+    low, full = model.similar(0, 5, rank=1)[1], model.similar(0, 5)[1]
+    assert len(calls) == 3 and np.array_equal(full, first[0]) and not np.array_equal(low, full)
+    assert not np.array_equal(replace(model, V=model.V * np.arange(1, 5)).similar(0, 5)[1], full)
 
 
 def test_similar_by_label_and_padded_like_recommend():

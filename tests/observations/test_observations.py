@@ -446,7 +446,7 @@ def test_lists_of_labels_are_not_made_text_behind_your_back(mixed):
 
 
 def test_targets_outside_the_domain_are_refused_at_the_front_door():
-    with pytest.raises(rw.DataError, match=r"Logistic needs targets that are -1 or \+1; 2 of 4 .* Map 0/1 data"):
+    with pytest.raises(rw.DataError, match=r"Logistic needs targets that are -1 or \+1; 2 of 4 .* For 0 and 1 use"):
         rw.MatrixCompletion(loss="logistic").fit(np.eye(2))
 
 

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from itertools import product
 
 import numpy as np
 import pytest
@@ -50,6 +51,15 @@ def open_page(browser, tmp_path):
     for context in contexts:
         context.close()
     assert not troubles
+
+
+def test_neighbouring_ticks_have_different_labels_that_are_their_numbers(open_page):
+    page = open_page(random_model())
+    for level, step in product((0.0, 3.5), (1e-13, 1e-9, 2.5e-5, 1e-4, 0.2, 5.0, 1e7, 2e11)):
+        ticks = [level + k * step for k in range(5)]
+        labels = page.evaluate("([ticks, step]) => tickLabels(null, ticks, 0, 50, step)", [ticks, step])
+        assert len(set(labels)) == 5, labels
+        np.testing.assert_allclose([float(text.replace(",", "")) for text in labels], ticks, rtol=0, atol=0.26 * step)
 
 
 def table(page, name):

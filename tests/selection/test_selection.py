@@ -177,9 +177,10 @@ def test_metrics_refuse_what_they_cannot_score(name, targets, predicted):
 
 
 @pytest.mark.parametrize("name", SIGN_METRICS)
-def test_sign_metrics_refuse_zero_one_data_and_say_where(name):
-    with pytest.raises(DataError, match=r"1 of 3 .*0 at entry 1.*2 \* y - 1"):
-        METRICS[name]([1, 0, 1], [0.1, 0.2, 0.3])
+def test_sign_metrics_take_0_and_1_and_refuse_these_beside_minus_one(name):
+    assert METRICS[name]([1, 0, 1, 0], [0.1, 0.2, 0.3, -1]) == METRICS[name]([1, -1, 1, -1], [0.1, 0.2, 0.3, -1])
+    with pytest.raises(DataError, match=r"of -1 and \+1, or of 0 and 1; 1 of 3 .*0 at entry 1"):
+        METRICS[name]([1, 0, -1], [0.1, 0.2, 0.3])
 
 
 def test_auc_needs_both_signs():

@@ -97,7 +97,8 @@ def test_each_says_its_objective_cost_rate_and_reference(name):
 @every_name
 def test_each_is_reachable_by_name_from_the_estimator(name):
     problem = make_problem(name, weights=False)
-    estimator = rw.MatrixCompletion(loss=loss_of(name), rank=2, method=name, dtype="float64").fit(problem.observations)
+    estimator = rw.MatrixCompletion(loss_of(name), 2, method=name, offsets="none", dtype="float64")
+    estimator.fit(problem.observations)
     assert np.array_equal(estimator.model_.to_dense(), solve(problem, name, rank=2).model.to_dense())
     assert estimator.status_.reason and estimator.predict_entries([0], [0]).shape == (1,)
 

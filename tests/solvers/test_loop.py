@@ -48,6 +48,26 @@ def test_it_stops_at_the_rank():
     assert len(result.history) == result.model.rank == 3
 
 
+def test_the_status_tells_the_rank_of_the_model_where_components_without_effect_are_left_out():
+    rng = np.random.default_rng(0)
+    seen = Observations.from_dense(
+        rng.normal(size=(40, 1)) @ rng.normal(size=(1, 30)) + 0.3 * rng.normal(size=(40, 30))
+    )
+    result = solve(Problem(seen, Square()), "bayes", rank=12, max_iter=40)
+    assert result.history[-1].rank == 12 > result.model.longest
+    n_left_out = 12 - result.model.longest
+    assert f" {n_left_out} components without effect were left out: the model has rank {result.model.longest}." in str(
+        result.status
+    )
+
+
+@pytest.mark.parametrize("method", ["bayes", "eglrl"])
+def test_the_status_tells_that_a_rank_is_above_the_smaller_side(method):
+    above = "`rank`=11 is above 9, the smaller side of the matrix."
+    assert above in str(solve(make_problem(), method, rank=11).status)
+    assert "smaller side" not in str(solve(make_problem(), method, rank=9).status)
+
+
 def test_it_stops_when_the_value_hardly_changes():
     result = solve(make_problem(ridge=1.0), rank=50, tol=0.01)
     values = np.r_[result.history.initial_value, result.history.column("value")]

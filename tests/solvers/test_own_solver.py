@@ -9,8 +9,7 @@ from fits import Killed, digest, entries, killed_after
 from rankwise import Checkpoint, CheckpointError, LossError, MultitaskRegression, Problem, Ridged, SettingError, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.objectives import Objective
-from rankwise.solvers import METHODS, Solver, StepReport
-from rankwise.solvers.validation import SMOOTH
+from rankwise.solvers import METHODS, SMOOTH, Solver, StepReport
 from rankwise.spectral import DenseSVD
 
 

@@ -227,7 +227,13 @@ def test_a_matrix_that_is_fitted_exactly_ends_the_run(rank, monkeypatch):
     np.testing.assert_allclose(result.model.to_dense(), exact, atol=1e-12)
 
 
-def test_offsets_are_refused():
-    observations = make_problem()[0].observations
-    with pytest.raises(SettingError, match=r'^method="wiberg" requires an objective without fixed offsets, .*[^.]\.$'):
-        solve(Problem(observations, Absolute(), offsets=Offsets.zero(observations.shape)), "wiberg")
+def test_offsets_are_subtracted_from_the_targets():
+    rng = np.random.default_rng(2)
+    targets = rng.integers(-4, 5, size=(8, 6)).astype(float)
+    offsets = Offsets(2.0, rng.integers(-3, 4, 8).astype(float), np.arange(6.0))
+    options = {"dtype": np.float64}
+    shifted = Problem(Observations.from_dense(targets + offsets.to_dense()), Absolute(), offsets=offsets, **options)
+    wanted = solve(Problem(Observations.from_dense(targets), Absolute(), **options), "wiberg", rank=2, max_iter=5)
+    found = solve(shifted, "wiberg", rank=2, max_iter=5)
+    np.testing.assert_array_equal(found.model.to_dense(), wanted.model.to_dense() + offsets.to_dense())
+    np.testing.assert_allclose(found.history.column("value"), wanted.history.column("value"))

@@ -32,7 +32,8 @@ def example(*commands: str) -> str:
     type=options.LossType(),
     default="auto",
     show_default=True,
-    help="Loss, with its parameter as in huber:0.5; auto is logistic for values of -1 and +1, and robust otherwise.",
+    help="Loss, with its parameter as in huber:0.5; auto is logistic for values of -1 and +1, "
+    "bernoulli for 0 and 1, and robust otherwise.",
 )
 @click.option(
     "--rank",
@@ -54,7 +55,8 @@ def example(*commands: str) -> str:
     type=click.Choice(options.OFFSET_CHOICES),
     default="auto",
     show_default=True,
-    help="Offsets added to the low-rank part; auto is both for bayes and factors, and none for other methods.",
+    help="Offsets added to the low-rank part; auto is both for bayes and factors, and global for other methods; "
+    "the methods of the paper start from zero, which is none.",
 )
 @click.option("--max-iter", type=click.IntRange(min=1), help="Largest number of steps.")
 @click.option(

@@ -15,7 +15,7 @@ METHOD_CHOICES = (
     *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco"),
 )
 LOSS_CHOICES = (
-    *("square", "logistic", "huber", "squared-hinge", "smooth-hinge", "poisson"),
+    *("square", "logistic", "bernoulli", "huber", "squared-hinge", "smooth-hinge", "poisson"),
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
     *("ordinal", "ordinal-hinge", "proportional-odds"),
 )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from .. import report
-from .._errors import MissingExtraError, SettingError
+from .._errors import DataError, MissingExtraError, SettingError
 from ..experiments import Event, Experiment, Store, Summary, available, find, summarise
 from ..experiments import run as run_experiment
 from .formatting import console, print_table
@@ -41,22 +41,35 @@ class Selection:
 
 
 def run(what: str, selection: Selection, output: Path) -> None:
-    """Run the experiment of a table or a figure, or all of them, and write the results into `output`."""
+    """Run the experiment of a table or a figure, or all of them, and write the results into `output`.
+
+    An experiment whose data are missing does not keep the others from running; its `DataError` is raised at the end.
+    """
     out = console()
     out.width = out.width if out.is_terminal else RESULTS_WIDTH
+    errors = []
     for experiment in selected(what, selection):
-        with_table = what != experiment.figure
-        experiment = experiment if with_table else experiment.first(1)  # curves are stored for the first split
-        store = Store(output / f"{experiment.name}-results.jsonl")
         try:
-            with progress(out, experiment) as report_event:
-                run_experiment(experiment, store, report=report_event)
-        except KeyboardInterrupt:
-            results = f"finished fits are in {store.path}, and the same command continues from there"
-            raise KeyboardInterrupt(results) from None
-        if with_table:
-            _write_table(summarise(experiment, store), output, out)
-        _draw_figures(experiment, store, output, out)
+            _reproduce(experiment, what != experiment.figure, output, out)
+        except DataError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _reproduce(experiment: Experiment, with_table: bool, output: Path, out: Console) -> None:
+    """Run one experiment; write its table, unless only the figures are wanted, and its figures."""
+    experiment = experiment if with_table else experiment.first(1)  # curves are stored for the first split
+    store = Store(output / f"{experiment.name}-results.jsonl")
+    try:
+        with progress(out, experiment) as report_event:
+            run_experiment(experiment, store, report=report_event)
+    except KeyboardInterrupt:
+        results = f"finished fits are in {store.path}, and the same command continues from there"
+        raise KeyboardInterrupt(results) from None
+    if with_table:
+        _write_table(summarise(experiment, store), output, out)
+    _draw_figures(experiment, store, output, out)
 
 
 def selected(what: str, selection: Selection) -> list[Experiment]:

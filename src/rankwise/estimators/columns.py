@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from scipy.special import gammaln, log_ndtr
 
 from .._arrays import Array
 from ..losses import Logistic, Loss, Poisson
@@ -170,3 +171,23 @@ class Classes(Column):
         """Return the numbers of the most probable categories."""
         linked: Array = x + np.array(self.shifts)
         return (linked[:, 0] > 0).astype(np.int64) if len(self.names) == 2 else linked.argmax(axis=1)
+
+
+def are_counts(values: Array) -> bool:
+    """Return whether whole numbers of shape (n,) are likelier as counts than as rounded normal numbers.
+
+    Both distributions have the mean and the variance of the values. That of the counts is negative binomial, Poisson
+    counts whose rates vary, or Poisson if the variance is not above the mean.
+    """
+    if not values.size or values.min() < 0 or np.ptp(values) == 0:
+        return False
+    mean, variance = float(values.mean()), float(values.var())
+    distance, deviation = np.abs(values - mean), np.sqrt(variance)
+    nearer, farther = log_ndtr((0.5 - distance) / deviation), log_ndtr((-0.5 - distance) / deviation)
+    as_numbers = nearer + np.log1p(-np.exp(farther - nearer))
+    as_counts = values * np.log(mean) - mean - gammaln(values + 1)
+    if variance > mean:
+        shape = mean**2 / (variance - mean)
+        as_counts = gammaln(values + shape) - gammaln(shape) - gammaln(values + 1)
+        as_counts += shape * np.log(shape / (shape + mean)) + values * np.log(mean / (shape + mean))
+    return float(as_counts.sum()) > float(as_numbers.sum())

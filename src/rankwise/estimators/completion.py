@@ -14,10 +14,11 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
+from ..losses.base import classes_of
 from ..observations import Observations, is_frame
 from ..solvers import Record, Solver
 from ..solvers.checkpoint import AnyCheckpoint
-from .entries import as_targets, entries_of, entries_of_pairs, is_table_of_two
+from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
 from .fitting import CompletionEstimator
 
 
@@ -30,15 +31,17 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     Parameters
     ----------
     loss : str or Loss, default="auto"
-        "square", "logistic" (targets -1 and +1), "huber", "squared-hinge", "smooth-hinge", "poisson", "l1",
-        "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made with
-        `@rankwise.loss`. "auto" is logistic for targets of -1 and +1. For other targets it is Huber's loss, linear
-        beyond 1.345 standard deviations of the targets, with method="bayes", and square with other methods.
+        "square", "logistic" (targets -1 and +1), "bernoulli" (0 and 1), "huber", "squared-hinge", "smooth-hinge",
+        "poisson", "l1", "quantile", "hinge", "epsilon-insensitive", an object of `rankwise.losses`, or your own made
+        with `@rankwise.loss`. "auto" is logistic for targets of -1 and +1 and Bernoulli for 0 and 1 or booleans. For
+        other targets it is Huber's loss, linear beyond 1.345 standard deviations of the targets, with method="bayes",
+        and square with other methods.
     rank : int or "auto", default="auto"
         Largest rank. "auto" depends on the method. "bayes" starts from the mean number of entries per row, or per
         column if there are more columns, at least 7 and at most 31, and prunes components that change no prediction by
         a tenth of the noise's standard deviation. "factors" uses 16. Pursuits choose it on held-out entries, see
-        `path_`. Other methods need an integer. An explicit rank is never reduced.
+        `path_`. Other methods need an integer. "bayes" and "factors" leave out components
+        whose singular value is below 1e-4 of the largest, also of a rank that is given; `status_` then says so.
     method : str or solver object, default="bayes"
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
@@ -46,8 +49,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         them. An object of `rankwise.solvers` carries the settings that only it has, such as
         ``BayesSweeps(pattern_prior=False)`` or ``GreedyPursuit("coefficients", oracle="lanczos")``.
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
-        Offsets added to every prediction. "auto" is "both" for "bayes" and "factors" and "none" for other methods,
-        which fit the offsets first and then keep them. Must be "auto" if `method` is a solver with `offsets`.
+        Offsets added to every prediction. "auto" is "both" for "bayes" and "factors", or what such a solver object has,
+        and "global", the best constant, for other methods, which fit the offsets first and then keep them. The methods
+        of the paper start from zero: that is "none".
     ridge : float, "auto" or None, default=None
         L2 regularization. For "factors" it applies to the factors, and None or "auto" chooses it on held-out entries.
         For other methods, ``ridge / 2 * ||X||_F**2`` is added to the objective. Must be None for "bayes", and for a
@@ -86,6 +90,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     U_, V_ : ndarray of shape (n_rows, rank) and (n_cols, rank)
         Unit factors.
     offsets_ : Offsets or None
+    classes_ : ndarray of shape (2,)
+        -1 and +1, or 0 and 1: the targets of losses of two classes. Not set for other losses.
     path_ : Choice or None
         Validation scores of the ranks or ridges that were tried, if one was chosen.
     history_ : History
@@ -198,7 +204,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
             unknown entries, and its index and columns become labels. With `y`, an array-like or data frame of shape
             (n_pairs, 2): a row label and a column label per pair; a repeated pair gets the mean of its values.
         y : array-like of shape (n_pairs,), optional
-            Values of the pairs. Ignored if X has other than two columns, as in a pipeline.
+            Values of the pairs. Ignored if X is a matrix of other than two columns, as in a pipeline.
         sample_weight : array-like of shape (n_pairs,), optional
             Weights of the pairs.
         row, col, value, weight : column name, optional
@@ -211,9 +217,11 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
             Called with each iteration's `Record`; stops the fit if it returns true.
         """
         names = {"row": row, "col": col, "value": value, "weight": weight}
-        if y is not None and is_table_of_two(X) and row is col is value is None:
-            self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
-            return self
+        if y is not None and row is col is value is None:
+            if is_table_of(X, 2):
+                self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
+                return self
+            refuse_third_column(X)
         if sample_weight is not None:
             raise SettingError("`sample_weight` needs pairs in `X` and values in `y`; use `weight` for a data frame.")
         with entries_of(X, **names) as entries:
@@ -230,8 +238,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the values of (row, column) pairs, in the units of the targets.
 
-        That is the response scale, but for losses of signs (logistic, hinge) the class, -1 or +1. Rows and columns that
-        are new get the constant and the offset of the other side.
+        That is the response scale, but for losses of two classes (logistic, bernoulli, hinge) the more probable of
+        `classes_`. Rows and columns that are new get the constant and the offset of the other side.
 
         Parameters
         ----------
@@ -242,12 +250,13 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         -------
         ndarray of shape (n_pairs,)
         """
-        if not self._predicts_signs:
+        if not self._predicts_classes:
             return self._predict_pairs(X, "response")
-        return np.where(self._predict_pairs(X, "link") > 0, 1.0, -1.0)
+        negative, positive = classes_of(self.model_.loss)
+        return np.where(self._predict_pairs(X, "link") > 0, positive, negative)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Score `predict` on pairs and their values: R², or the accuracy for losses of signs; higher is better.
+        """Score `predict` on pairs and their values: R², or the accuracy for losses of two classes; higher is better.
 
         Parameters
         ----------
@@ -255,7 +264,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         y : array-like of shape (n_pairs,)
         sample_weight : array-like of shape (n_pairs,), optional
         """
-        metric = accuracy_score if self._predicts_signs else r2_score
+        metric = accuracy_score if self._predicts_classes else r2_score
         return float(metric(as_targets(y), self.predict(X), sample_weight=sample_weight))
 
     def transform(self, X: Any) -> NDArray[np.float64]:

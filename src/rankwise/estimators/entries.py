@@ -13,6 +13,7 @@ from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..observations import Observations, as_pairs, is_frame
+from ..observations.pairs import columns_of
 from ..storage import is_shard_folder
 
 DASK_PACKAGES = ("dask", "dask_expr")
@@ -77,13 +78,33 @@ def entries_of_pairs(X: Any, targets: Array, sample_weight: ArrayLike | None) ->
     return with_targets(observations, observations.targets, observations.weights)
 
 
-def is_table_of_two(X: Any) -> bool:
-    """Return whether X is a data frame, an array or a list of two columns."""
+def is_table_of(X: Any, n: int) -> bool:
+    """Return whether X is a data frame, an array or a list of `n` columns."""
     if is_frame(X):
-        return len(X.collect_schema() if is_lazy(X) else X.columns) == 2
+        return len(X.collect_schema() if is_lazy(X) else X.columns) == n
     if isinstance(X, list | tuple):
-        return len(X) > 0 and all(isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2 for pair in X)
-    return isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 2
+        return len(X) > 0 and all(isinstance(line, list | tuple | np.ndarray) and len(line) == n for line in X)
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == n
+
+
+def refuse_third_column(X: Any) -> None:
+    """Raise `DataError` if X has three columns, the first two of which are distinct pairs of labels."""
+    if not is_table_of(X, 3):
+        return
+    first, second = columns_of(X)[:2]
+    pairs = set(zip(first.tolist(), second.tolist(), strict=True))
+    if _are_labels(first) and _are_labels(second) and len(pairs) == first.size:
+        raise DataError(
+            "`X` has three columns, of which the first two look like row and column labels, beside `y`; pairs have two "
+            "columns, and weights belong into `sample_weight`. If `X` is the matrix itself, leave out `y`."
+        )
+
+
+def _are_labels(column: Array) -> bool:
+    """Return whether a column is text or whole numbers."""
+    if column.dtype.kind == "f":
+        return bool(np.isfinite(column).all() and (column == np.rint(column)).all())
+    return column.dtype.kind in "iuUS" or all(isinstance(label, str | int) for label in column)
 
 
 def is_lazy(X: Any) -> bool:
@@ -106,4 +127,6 @@ def as_targets(y: Any) -> NDArray[np.float64]:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"`y` must be real numbers, got {values.dtype}.") from None
+        raise DataError(
+            f"`y` must be real numbers, got {values.dtype}; SignedLinkPredictor takes two classes of any type."
+        ) from None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from ..losses import Loss
-from ..losses.base import takes_signs
+from ..losses.base import classes_of, takes_signs
 from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
 from ..observations import Observations, as_pairs, is_frame
@@ -59,6 +59,7 @@ class CompletionEstimator(PredictionMethods):
     calibration: float = 0.0
     dtype: Any
     verbose: int
+    classes_: NDArray[Any]
     history_: History
     status_: Status
 
@@ -135,6 +136,9 @@ class CompletionEstimator(PredictionMethods):
         """Set the fitted attributes that are parts of the model."""
         self.model_, self.theta_, self.offsets_ = model, model.theta, model.offsets
         self.U_, self.V_ = (factor[:, : model.theta.size] for factor in (model.U, model.V))
+        self.__dict__.pop("classes_", None)
+        if self._predicts_classes:
+            self.classes_ = np.array(classes_of(model.loss))
 
     def _facts(self, train: Any, plan: Plan, result: Result) -> dict[str, Any]:
         """Parameters, solver, times and history of the fit, in JSON types, for reports."""
@@ -182,6 +186,6 @@ class CompletionEstimator(PredictionMethods):
         return predictions
 
     @property
-    def _predicts_signs(self) -> bool:
+    def _predicts_classes(self) -> bool:
         model = self._fitted()
         return takes_signs(model.loss) or model.link == "logit"

@@ -53,8 +53,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         "ordinal-hinge", "proportional-odds", "category", a loss for numbers such as ``rankwise.losses.Huber(1.0)``, or
         "auto". A list has one kind per column, a dict maps some names (numbers for arrays) to kinds. "auto" depends on
         the column's type: "huber" for real numbers, "logistic" for booleans, "proportional-odds" for ordered
-        categories, "category" for other categories and text, "poisson" for integers unless one is negative, then
-        "huber".
+        categories, "category" for other categories and text. Integers are "logistic" if they are 0 and 1, "poisson"
+        if they are likelier as counts than as rounded normal numbers, else "huber".
     rank : int or "auto", default="auto"
         Largest number of factors; "auto" is 15 for the first model, which shrinks those that the table does not support
         to zero, and 30 for the second.

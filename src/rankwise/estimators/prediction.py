@@ -41,8 +41,9 @@ class PredictionMethods(LowRankEstimator):
         rank : int, optional
             Any rank on the path, without a refit; by default the rank of the model.
         scale : {"response", "link"}, default="response"
-            "response": the units of the targets, which for the logistic loss is the probability of +1 and for Poisson
-            the expected count. "link": the low-rank number plus offsets, such as log-odds.
+            "response": the units of the targets, which for the logistic and the Bernoulli loss is the probability of
+            the positive class, +1 or 1, and for Poisson the expected count. "link": the low-rank number plus
+            offsets, such as log-odds.
         return_std : bool, default=False
             If True, also return the posterior standard deviation of the low-rank number, always on the link scale and
             without the noise of a single observation. Requires method="bayes".

@@ -29,8 +29,8 @@ class RobustFactorization(MatrixCompletion):
         epsilon-insensitive losses, and "eglrl" for Huber's. Else as in `MatrixCompletion`, such as
         ``rankwise.solvers.NonsmoothPursuit("paper", shrinkage=0.3)``.
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
-        Offsets added to every prediction; "auto" is "none" for the pursuits. Offsets that put most entries at a kink of
-        a nonsmooth loss, as with columns that are mostly one value, stall the pursuit: see docs/robust.md.
+        Offsets added to every prediction; "auto" is "global" for the pursuits. Offsets that put most entries at a kink
+        of a nonsmooth loss, as with columns that are mostly one value, stall the pursuit: see docs/robust.md.
     ridge, max_iter, tol, time_limit, warm_start, checkpoint, calibration, dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 

@@ -12,7 +12,7 @@ from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses import Absolute, Huber, Loss, Mixed, Ordinal, OrdinalHinge, ProportionalOdds, Quantile, Square
 from ..observations import Observations
-from .columns import HUBER_TURN, Classes, Column, Constant, Count, Levels, Real
+from .columns import HUBER_TURN, Classes, Column, Constant, Count, Levels, Real, are_counts
 from .frames import Cells
 
 ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
@@ -145,7 +145,9 @@ def _kind(cells: Cells, requested: Any) -> str | Loss:
             f"{', '.join(map(repr, COLUMN_LOSSES))}, or a loss for numbers such as `rankwise.losses.Huber(1.0)`."
         )
     if cells.type == "integer":
-        return "poisson" if not (cells.present < 0).any() else "huber"
+        if set(cells.present.tolist()) == {0, 1}:
+            return "logistic"
+        return "poisson" if are_counts(cells.present) else "huber"
     return BY_TYPE[cells.type]
 
 

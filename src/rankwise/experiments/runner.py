@@ -64,7 +64,7 @@ def run(
     load: Loader = datasets.load,
     report: ReportEvent = lambda event: None,
 ) -> None:
-    """Run the fits whose results are not in the store.
+    """Run the fits whose results are not in the store; raise `DataError` if no data set is here and none is stored.
 
     A method that fails or runs out of time on one split is not run on the other splits of the data set. The next run
     repeats failed fits, and fits that ran out of time if its time limit is longer.
@@ -83,6 +83,12 @@ def run(
             observations = _load(experiment, data, load, report)
             if observations is not None:
                 runner.run(data, observations)
+    if not runner.finished:
+        names = ", ".join(data.name for data in experiment.data)
+        raise DataError(
+            f"{experiment.name} has no results: none of its data sets ({names}) is on this machine; run `rankwise data "
+            f"fetch {experiment.data[0].name}`."
+        )
 
 
 def _load(experiment: Experiment, data: Data, load: Loader, report: ReportEvent) -> Observations | None:

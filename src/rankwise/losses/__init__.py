@@ -6,13 +6,14 @@ from .._checks import one_of
 from .._errors import LossError
 from .base import BY_NAME, Loss, register
 from .custom import CustomLoss, loss
-from .domains import COUNTS, REALS, SIGNS, Domain
+from .domains import COUNTS, REALS, SIGNS, ZERO_ONE, Domain
 from .mixed import Mixed
 
 # Importing a file registers its loss; lists of losses keep this order.
 # isort: off
 from .square import Square
 from .logistic import Logistic
+from .bernoulli import Bernoulli
 from .huber import Huber
 from .squared_hinge import SquaredHinge
 from .smooth_hinge import SmoothHinge
@@ -77,7 +78,9 @@ __all__ = [
     "COUNTS",
     "REALS",
     "SIGNS",
+    "ZERO_ONE",
     "Absolute",
+    "Bernoulli",
     "CustomLoss",
     "Domain",
     "EpsilonInsensitive",

@@ -12,7 +12,7 @@ from .._errors import DataError, LossError
 from ..kernels import entrywise, piecewise
 from ..kernels.formulas import Formulas
 from ..kernels.jit import uncached
-from .domains import REALS, SIGNS, Domain
+from .domains import REALS, SIGNS, ZERO_ONE, Domain
 
 PACKAGE = __name__.removesuffix("base")
 
@@ -181,8 +181,13 @@ def in_package(parameters: type) -> bool:
 
 
 def takes_signs(loss: Loss | None) -> bool:
-    """Whether the targets of `loss` are -1 and +1; False for None."""
-    return loss is not None and loss.domain == SIGNS
+    """Whether the targets of `loss` are one of two classes, -1 and +1 or 0 and 1; False for None."""
+    return loss is not None and loss.domain in (SIGNS, ZERO_ONE)
+
+
+def classes_of(loss: Loss | None) -> tuple[float, float]:
+    """Targets of the two classes, the positive one last: 0 and 1 if `loss` takes these, else -1 and +1."""
+    return (0.0, 1.0) if loss is not None and loss.domain == ZERO_ONE else (-1.0, 1.0)
 
 
 BY_NAME: dict[str, type[Loss]] = {}

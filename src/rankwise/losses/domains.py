@@ -50,6 +50,10 @@ def _are_signs(targets: Array) -> Mask:
     return np.asarray((targets == -1) | (targets == 1))
 
 
+def _are_zero_one(targets: Array) -> Mask:
+    return np.asarray((targets == 0) | (targets == 1))
+
+
 def _are_counts(targets: Array) -> Mask:
     return np.asarray((targets >= 0) & np.isfinite(targets))
 
@@ -59,7 +63,9 @@ def _are_below(n: int, targets: Array) -> Mask:
 
 
 REALS = Domain("any real number", _are_finite)
-SIGNS = Domain("-1 or +1", _are_signs, 'Map 0/1 data with `2 * y - 1`; for real numbers use "huber" or "square".')
+OTHERS = 'for real numbers use "huber" or "square".'
+SIGNS = Domain("-1 or +1", _are_signs, f'For 0 and 1 use "bernoulli", or map them with `2 * y - 1`; {OTHERS}')
+ZERO_ONE = Domain("0 or 1", _are_zero_one, f'For -1 and +1 use "logistic"; {OTHERS}')
 COUNTS = Domain("zero or more", _are_counts, "Counts cannot be negative.")
 
 

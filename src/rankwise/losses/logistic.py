@@ -8,26 +8,27 @@ from .domains import SIGNS
 
 
 class LogisticFormula(NoParameters):
-    """``log(1 + exp(-x o))``."""
+    """``log(1 + exp(-x s))``, with s = 1 for positive targets and -1 for others, so that -1 and 0 are alike."""
 
 
 def value(p: LogisticFormula, x: float, o: float) -> float:
-    """``log(1 + exp(-x o))`` without overflow."""
-    z = x * o
+    """``log(1 + exp(-x s))`` without overflow."""
+    z = x if o > 0.0 else -x
     return max(-z, 0.0) + log1p_unit(exp(-abs(z)))
 
 
 def slope(p: LogisticFormula, x: float, o: float) -> float:
-    """``-o / (1 + exp(x o))``."""
-    z = x * o
+    """``-s / (1 + exp(x s))``."""
+    s = 1.0 if o > 0.0 else -1.0
+    z = x * s
     e = exp(-abs(z))
-    return -o * (e if z > 0.0 else 1.0) / (1.0 + e)
+    return -s * (e if z > 0.0 else 1.0) / (1.0 + e)
 
 
 def curvature(p: LogisticFormula, x: float, o: float) -> float:
-    """``o**2 s (1 - s)`` with s the logistic function at x o."""
-    e = exp(-abs(x * o))
-    return o * o * e / ((1.0 + e) * (1.0 + e))
+    """``q (1 - q)`` with q the logistic function at x."""
+    e = exp(-abs(x))
+    return e / ((1.0 + e) * (1.0 + e))
 
 
 @register

@@ -9,7 +9,7 @@ from scipy.special import ndtr, pdtrik
 from .._arrays import Array
 from .._checks import check_choice
 from .._errors import SettingError
-from ..losses.base import takes_signs
+from ..losses.base import classes_of, takes_signs
 from ..losses.links import response
 from .targets import MAX_GRID, Targets
 
@@ -22,7 +22,7 @@ DECODINGS = {  # descriptions, printed beside scores
     "mean": "mean of the predictive distribution",
     "median": "median of the predictive distribution",
     "class": "most likely value",
-    "probability": "probability of +1",
+    "probability": "probability of the positive class",
 }
 
 
@@ -40,7 +40,7 @@ def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, 
             raise SettingError(
                 f"decode={how!r} is not for signs; use 'class', or 'probability' with the logistic loss."
             )
-        return _sign(targets, x)
+        return _class(model, targets, x)
     if how == "median":
         return _median(model, targets, x, rows, cols)
     if how == "mean":
@@ -67,10 +67,11 @@ def _probability(model: "LowRankModel", x: Array, variances: Array) -> Array:
     return response("logit", x / np.sqrt(1 + np.pi / 8 * variances))
 
 
-def _sign(targets: Targets, x: Array) -> Array:
-    """Sign of the predictions; the more frequent sign where one is zero."""
-    common = 1.0 if not targets.grid.size else targets.grid[int(np.argmax(targets.shares))]
-    return np.where(x == 0, common, np.sign(x))
+def _class(model: "LowRankModel", targets: Targets, x: Array) -> Array:
+    """Class of the predictions, by their sign; the more frequent class where one is zero."""
+    negative, positive = classes_of(model.loss)
+    common = positive if not targets.grid.size else targets.grid[int(np.argmax(targets.shares))]
+    return np.where(x == 0, common, np.where(x > 0, positive, negative))
 
 
 def _median(model: "LowRankModel", targets: Targets, x: Array, rows: Array, cols: Array) -> Array:

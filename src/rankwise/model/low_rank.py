@@ -31,8 +31,8 @@ from .targets import Targets
 class LowRankModel:
     """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, plus offsets if any, at every rank of a path.
 
-    Two scales: X is on the *link* scale. The *response* scale is that of the targets: the probability of +1 under the
-    logistic loss, the expected count under the Poisson loss, X itself under others.
+    Two scales: X is on the *link* scale. The *response* scale is that of the targets: under the logistic (Bernoulli)
+    loss the probability of +1 (of 1), under the Poisson loss the expected count, X itself under others.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class LowRankModel:
             Point prediction in the units of the targets, whatever the `scale`, matched to a metric
             (docs/predictions.md): clipped to the range of the training targets; rounded to the nearest training value;
             mean (least squared error) or median (least absolute error) of the predictive distribution; its most likely
-            value; probability of +1.
+            value; probability of the positive class.
 
         Returns
         -------

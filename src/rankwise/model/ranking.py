@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
+DIRECTIONS: "WeakKeyDictionary[LowRankModel, dict[str, NDArray[np.float64]]]" = WeakKeyDictionary()  # by axis
 
 
 class Seen(NamedTuple):
@@ -107,15 +109,24 @@ def similar(
 ) -> Ranked:
     """See `LowRankModel.similar`."""
     check_choice("axis", axis, AXES)
-    near, far, index = (model.U, model.V, model.row_index) if axis == "rows" else (model.V, model.U, model.col_index)
+    index = model.row_index if axis == "rows" else model.col_index
     requested = index.find(labels)
     themselves = Seen(np.arange(requested.size + 1, dtype=np.uint64), requested.astype(np.uint32))
-    full_rank = rank is None or rank == model.rank
-    variances = model.posterior.spread(axis) if model.posterior is not None and full_rank else 0.0
-    vectors = directions(model.coefficients(rank), near, far, variances)
+    vectors = _kept_directions(model, axis, rank)
     scores = Scores(vectors[requested], vectors, np.zeros(requested.size), np.zeros(index.size))
     best = best_columns(scores, check_count(n, labels, index.size), themselves, n_jobs=n_jobs)
     return _labelled(best, index.labels, labels)
+
+
+def _kept_directions(model: "LowRankModel", axis: str, rank: int | None) -> NDArray[np.float64]:
+    """Vectors of `directions` for all rows or columns; those of the last rank are kept for the next call."""
+    theta, kept = model.coefficients(rank), DIRECTIONS.setdefault(model, {})
+    if axis not in kept or kept[axis].shape[1] != theta.size:
+        near, far = (model.U, model.V) if axis == "rows" else (model.V, model.U)
+        full_rank = theta.size == model.rank
+        variances = model.posterior.spread(axis) if model.posterior is not None and full_rank else 0.0
+        kept[axis] = directions(theta, near, far, variances)
+    return kept[axis]
 
 
 def best_columns(

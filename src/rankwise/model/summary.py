@@ -3,6 +3,7 @@
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from .._text import percent
 from .facts import known_facts
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _entries(model: "LowRankModel") -> str:
     if model.seen is None:
         return ""
     n = model.seen.indices.size
-    return f"{n:,} entries, {n / max(model.shape[0] * model.shape[1], 1):.2%} of all"
+    return f"{n:,} entries, {percent(n / max(model.shape[0] * model.shape[1], 1))} of all"
 
 
 def _offsets(model: "LowRankModel") -> str:

@@ -58,20 +58,16 @@ class Problem:
         offsets: Offsets | None = None,
     ) -> None:
         self.observations, self.loss = Observations.from_any(observations).weighted(), losses.get(loss)
-        self.dtype, self.fixed_offsets = _checked_dtype(dtype), offsets
+        self.dtype = _checked_dtype(dtype)
+        self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
-        self.current = Point(self.shape, self.dtype, offsets)
+        self.current = Point(self.shape, self.dtype, None)
         self.engine.recover = self.current.replay
         self._columns: Engine | None = None
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
-            if (offsets.rows.size, offsets.cols.size) != self.shape:
-                raise DataError(
-                    f"`offsets` must be for a matrix of shape {self.shape}, got offsets for "
-                    f"{(offsets.rows.size, offsets.cols.size)}."
-                )
-            self.engine.run(Shard.shift, offsets)
+            self.fix_offsets(offsets)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,6 +138,16 @@ class Problem:
             self.engine.run(Shard.shift, current.offsets)
         current.clear()
         self.engine.run(Shard.zero, current.version)
+
+    def fix_offsets(self, offsets: Offsets | None) -> None:
+        """Add `offsets` to X at every entry from now on, or none, and set X = 0."""
+        if offsets is not None and (offsets.rows.size, offsets.cols.size) != self.shape:
+            raise DataError(
+                f"`offsets` must be for a matrix of shape {self.shape}, got offsets for "
+                f"{(offsets.rows.size, offsets.cols.size)}."
+            )
+        self.fixed_offsets = offsets
+        self.reset()
 
     def value(self) -> float:
         """Return f(X), in one pass over the observations; a gradient at the same X then costs nothing."""

@@ -12,12 +12,9 @@ from .frames import is_frame, read_columns
 
 def as_pairs(data: Any) -> tuple[Array, Array]:
     """Row labels and column labels, each of shape (n,), of an array, list or data frame of two columns."""
-    if is_frame(data):
-        columns = read_columns(data)
-    elif sp.issparse(data):
+    if sp.issparse(data):
         raise DataTypeError("Pairs cannot be sparse; give row and column labels as an array of two columns.")
-    else:
-        columns = _columns_of(data)
+    columns = columns_of(data)
     if len(columns) != 2:
         shape = f"{len(columns)} feature(s) (shape=({len(columns[0]) if columns else len(data)}, {len(columns)}))"
         wrong = "while a minimum of 2 is required" if len(columns) < 2 else "where two are needed"
@@ -28,7 +25,10 @@ def as_pairs(data: Any) -> tuple[Array, Array]:
     return rows, cols
 
 
-def _columns_of(data: Any) -> list[Array]:
+def columns_of(data: Any) -> list[Array]:
+    """Columns of an array, list or data frame, each of shape (n,)."""
+    if is_frame(data):
+        return read_columns(data)
     if isinstance(data, list | tuple) and data and all(isinstance(pair, list | tuple) for pair in data):
         if len({len(pair) for pair in data}) > 1:
             raise DataError("Pairs of a row and a column are needed; these differ in length.")

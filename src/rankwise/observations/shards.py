@@ -99,6 +99,7 @@ class TargetFacts(NamedTuple):
 
     signs: bool  # all are -1 or +1, and not all are +1
     spread: float  # standard deviation
+    zero_one: bool  # all are 0 or 1, and both occur
 
 
 def target_facts(pieces: Callable[[], Iterable[Piece]]) -> TargetFacts:
@@ -114,12 +115,13 @@ class FirstLook(NamedTuple):
     sum: float
     signs: bool  # all are -1 or +1
     negative: bool  # one is below zero
+    zero_one: bool  # all are 0 or 1
 
     @classmethod
     def joined(cls, looks: Iterable["FirstLook"]) -> "FirstLook":
         """Join the results of all pieces."""
-        weights, sums, signs, negative = zip(*looks, strict=True)
-        return cls(math.fsum(weights), math.fsum(sums), all(signs), any(negative))
+        weights, sums, signs, negative, zero_one = zip(*looks, strict=True)
+        return cls(math.fsum(weights), math.fsum(sums), all(signs), any(negative), all(zero_one))
 
     @property
     def mean(self) -> float:
@@ -129,14 +131,16 @@ class FirstLook(NamedTuple):
     def facts(self, squares: Iterable[float]) -> TargetFacts:
         """Return the facts, given the results of the second pass for every piece."""
         variance = math.fsum(squares) / self.weight if self.weight else 0.0
-        return TargetFacts(self.signs and self.negative, math.sqrt(variance))
+        zero_one = self.zero_one and 0 < self.sum < self.weight
+        return TargetFacts(self.signs and self.negative, math.sqrt(variance), zero_one)
 
 
 def first_look(piece: Piece) -> FirstLook:
     """Compute the sums of one piece, without BLAS, whose last bits depend on its threads."""
     targets, weights = _counted(piece)
     signs, negative = bool((np.abs(targets) == 1).all()), bool((targets < 0).any())
-    return FirstLook(float(weights.sum()), float((targets * weights).sum()), signs, negative)
+    zero_one = bool(((targets == 0) | (targets == 1)).all())
+    return FirstLook(float(weights.sum()), float((targets * weights).sum()), signs, negative, zero_one)
 
 
 def second_look(piece: Piece, mean: float) -> float:

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
+from .._text import percent
+from ..losses.base import classes_of
 from ..losses.links import response
 from ..model import LowRankModel, known_facts
 from ..selection import fitting_scores
@@ -33,13 +35,15 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
         Whether rows and columns are shown by label; otherwise by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
+    classes = ("0", "1") if classes_of(model.loss)[0] == 0 else ("−1", "+1")
     return {
         "title": f"A rank-{model.rank} model of {model.shape[0]:,} rows and {model.shape[1]:,} columns",
         "about": _about(model, held),
         "commands": commands,
         "labelled": labels and not (model.row_labels is None and model.col_labels is None),
         "kind": kind_of(model),
-        "predicted": "probability of +1" if model.link == "logit" else PREDICTED[kind_of(model)],
+        "classes": classes,
+        "predicted": f"probability of {classes[1]}" if model.link == "logit" else PREDICTED[kind_of(model)],
         "link": model.link,
         "ranks": _ranks(model, held, names),
         "validation": _validation(model),
@@ -68,8 +72,8 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
     lines = [("Matrix", f"{n_rows:,} rows × {n_cols:,} columns")]
     n_observed = facts.get("n_observed") or (None if model.seen is None else model.seen.indices.size)
     if n_observed:
-        share = n_observed / max(n_rows * n_cols, 1)
-        lines.append(("Learned from", f"{n_observed:,} entries, {share:.2%} of the matrix"))
+        share = percent(n_observed / max(n_rows * n_cols, 1))
+        lines.append(("Learned from", f"{n_observed:,} entries, {share} of the matrix"))
     if loss := facts.get("loss") or (model.loss and repr(model.loss)):
         lines.append(("Loss", str(loss)))
     path = f"{model.only_by} keeps no other ranks" if model.only_by else f"ranks 0 to {model.longest} are kept"

@@ -43,6 +43,7 @@ def remarks(summary: Summary, mark: str = STAR) -> list[str]:
     return [
         f"Mean ± sample deviation over {experiment.used} of {split.parts} {kind}, seed {split.seed}; {DASH} no result.",
         f"{best}: the best, or not significantly worse (paired t-test over the splits, 95 %; one split: the best).",
+        "Methods have no offsets and start from zero, as in the paper, except where a note names offsets.",
         "Seconds are the solver's own: compiling, scoring and the search for a setting are left out.",
         *left_out,
         *(f"Machine: {machine}." for machine in summary.machines),

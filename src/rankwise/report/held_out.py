@@ -17,7 +17,7 @@ from ..solvers.validation import need_in_memory
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
 VISIBLE_CHANGE = 2e-5  # share of a number that shows in its first six digits, even half of it next to MAX_FLOAT
-RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of +1"}
+RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": "log-odds of the positive class"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,9 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
     """Predicted minus observed on the response scale; for signs the margin, link-scale prediction times sign."""
     linked = model.at(held.rows, held.cols)
-    return linked * held.targets if kind_of(model) == "signs" else response(model.link, linked) - held.targets
+    if kind_of(model) == "signs":
+        return np.where(held.targets > 0, linked, -linked)
+    return response(model.link, linked) - held.targets
 
 
 def edges_of(numbers: Array) -> NDArray[np.float64]:

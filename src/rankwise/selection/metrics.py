@@ -1,8 +1,9 @@
 """Scores of predictions, computed by scikit-learn after checks of the input.
 
-They differ from scikit-learn's functions in what they accept: signs of -1 and +1 with predictions on the link scale,
-where a prediction of exactly zero has no sign; and a range to clip predictions to. A weight of 2 counts an entry twice.
-Predictions from ``predict_entries(..., decode=)`` are scored as they are; name the decoding beside the score.
+They differ from scikit-learn's functions in what they accept: classes -1 and +1, or 0 and 1, with predictions on the
+link scale, where a prediction of exactly zero has no sign; and a range to clip predictions to. A weight of 2
+counts an entry twice. Predictions from ``predict_entries(..., decode=)`` are scored as they are; name the
+decoding beside the score.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def sign_accuracy(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLik
     Parameters
     ----------
     targets : array-like of shape (n,)
-        -1 or +1.
+        -1 and +1, or 0 and 1.
     predicted : array-like of shape (n,)
         On the link scale, on which zero is the threshold.
     weights : array-like of shape (n,), optional
@@ -51,7 +52,7 @@ def auc(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | None =
     Parameters
     ----------
     targets : array-like of shape (n,)
-        -1 or +1, each at least once.
+        -1 and +1, or 0 and 1, each at least once.
     predicted : array-like of shape (n,)
         On any scale.
     weights : array-like of shape (n,), optional
@@ -81,7 +82,7 @@ def macro_f1(targets: ArrayLike, predicted: ArrayLike, *, weights: ArrayLike | N
     Parameters
     ----------
     targets : array-like of shape (n,)
-        -1 or +1.
+        -1 and +1, or 0 and 1.
     predicted : array-like of shape (n,)
         On the link scale, on which zero is the threshold.
     weights : array-like of shape (n,), optional
@@ -164,10 +165,12 @@ def _check_weights(weights: ArrayLike | None, n: int) -> Array | None:
 def _signs_and_predictions(targets: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
     signs, x = _targets_and_predictions(targets, predicted)
     wrong = np.flatnonzero(np.abs(signs) != 1)
+    if wrong.size and ((signs == 0) | (signs == 1)).all():
+        return 2 * signs - 1, x
     if wrong.size:
         raise DataError(
-            f"This score needs targets of -1 or +1; {wrong.size} of {signs.size} are not "
-            f"(first: {signs[wrong[0]]:g} at entry {wrong[0]}). Map 0/1 data with `2 * y - 1`."
+            f"This score needs targets of -1 and +1, or of 0 and 1; {wrong.size} of {signs.size} are not -1 or +1 "
+            f"(first: {signs[wrong[0]]:g} at entry {wrong[0]})."
         )
     return signs, x
 

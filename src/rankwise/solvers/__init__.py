@@ -15,13 +15,19 @@ from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
 from .stopping import Status
 from .sweeps import BayesSweeps, FactorSweeps, fit_offsets
-from .validation import Need
+from .validation import HAS_SIDES, IN_MEMORY, LIPSCHITZ, MOVABLE, QUADRATIC, SMOOTH, Need
 from .wiberg import Wiberg
 
 __all__ = [
     "ADMM",
     "GECO",
+    "HAS_SIDES",
+    "IN_MEMORY",
+    "LIPSCHITZ",
     "METHODS",
+    "MOVABLE",
+    "QUADRATIC",
+    "SMOOTH",
     "AISImpute",
     "AltMin",
     "BayesSweeps",

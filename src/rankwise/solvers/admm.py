@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._checks import is_number
@@ -12,7 +13,7 @@ from .._errors import SettingError
 from ..objectives import Problem
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, Need, need_memory, need_positive
 
 DENSE_COPIES = 7  # observed, mask, low rank, error, multiplier, the SVD's argument and result
 MOST_GROWTH = 3.0
@@ -79,7 +80,7 @@ class ADMM(Solver[Problem, LagrangianState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (L1, NO_OFFSETS, IN_MEMORY)
+        return (L1, IN_MEMORY)
 
     def __post_init__(self) -> None:
         need_positive("nuclear_weight", self.nuclear_weight, optional=True)
@@ -94,7 +95,7 @@ class ADMM(Solver[Problem, LagrangianState]):
         need_memory(n_bytes, "ADMM", "dense matrices", ANOTHER, self.memory_limit)
         objective.reset()
         observed, weights = np.zeros(objective.shape), np.zeros(objective.shape)
-        observed[observations.rows, observations.cols] = observations.targets
+        observed[observations.rows, observations.cols] = targets_to_fit(objective)
         weights[observations.rows, observations.cols] = 1.0 if observations.weights is None else observations.weights
         density = observations.n_observed / observed.size
         nuclear_weight = self.nuclear_weight or float(np.sqrt(density * max(objective.shape)))
@@ -119,3 +120,10 @@ class ADMM(Solver[Problem, LagrangianState]):
         objective.move(shrunk, left[:, retained], right[retained].T)
         value = objective.value() + state.nuclear_weight * float(shrunk.sum())
         return StepReport(value=value, settled=settled)
+
+
+def targets_to_fit(objective: Problem) -> NDArray[np.float64]:
+    """Return the targets minus the offsets of the objective, in entry order, shape (n_observed,)."""
+    observations, offsets = objective.observations, objective.fixed_offsets
+    targets = observations.targets.astype(np.float64)
+    return targets if offsets is None else targets - offsets.at(observations.rows, observations.cols)

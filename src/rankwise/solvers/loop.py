@@ -187,8 +187,10 @@ def _run(
     else:
         if folder is not None:
             folder.write(run, clock.read(), ended=True)
-    diverged = status.reason == "diverged"  # then the state is that of the rejected step
-    return Result(run.iterates.model({} if diverged else solver.finish(run.state)), run.history, status)
+    if status.reason == "diverged":  # then the state is that of the rejected step
+        return Result(run.iterates.model({}), run.history, status)
+    model = run.iterates.model(solver.finish(run.state))
+    return Result(model, run.history, _with_rank(status, stopping.rank, objective, model))
 
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:
@@ -225,6 +227,17 @@ def _stuck(report: StepReport, value: float, objective: Objective) -> Status | N
     if report.sigma == 0.0:
         return Status("optimal", f"The gradient is zero {at}: no matrix of any rank has a lower value.")
     return Status("no-descent", f"No step lowers the value {at}.")
+
+
+def _with_rank(status: Status, rank: int, objective: Objective, model: LowRankModel) -> Status:
+    """Return the status, extended by why the model's rank is not the requested one."""
+    message, reached, most = status.message, objective.point.rank, min(objective.shape)
+    if rank > most:
+        message += f" `rank`={rank} is above {most}, the smaller side of the matrix."
+    if reached > model.longest:
+        n_left_out = reached - model.longest
+        message += f" {n_left_out} components without effect were left out: the model has rank {model.longest}."
+    return replace(status, message=message)
 
 
 def _mean_loss(loss: Loss, weights: Array | None) -> ScoreFunction:

@@ -278,7 +278,7 @@ class BayesSweeps(Sweeps):
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(), rank=4).status.message)
-    Took 10 steps, to rank 4.
+    Took 10 steps, to rank 4. 2 components without effect were left out: the model has rank 2.
     >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.BayesSweeps(least_effect=0.1), rank=4).status.message)
     Took 10 steps, to rank 2.
     """
@@ -371,7 +371,7 @@ class BayesSweeps(Sweeps):
 
 
 def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
-    """Fit offsets without factors, by three sweeps that learn their ridge.
+    """Fit offsets without factors: the best constant, and those of rows and columns by sweeps that learn their ridge.
 
     Examples
     --------
@@ -381,7 +381,12 @@ def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
     2.5
     """
     solver = BayesSweeps(offsets)
-    solver.init(problem, 1)
-    fitted = problem.offsets
+    if any(OFFSETS[offsets]):
+        solver.init(problem, 1)
+    else:  # without the transpose that sweeps need
+        problem.reset()
+        place_constant(problem, 0.0)
+        place_constant(problem, best_constant(problem) if offsets == "global" else 0.0)
+    fitted = problem.offsets if offsets != "none" else None
     problem.reset()
     return fitted

@@ -13,10 +13,11 @@ from .._errors import SettingError
 from ..objectives import Problem
 from ..observations import Observations
 from ..spectral import block_svd
+from .admm import targets_to_fit
 from .altmin import unit_terms
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import ANOTHER, IN_MEMORY, L1, NO_OFFSETS, Need, need_memory, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, Need, need_memory, need_positive
 
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
@@ -87,7 +88,7 @@ class Wiberg(Solver[Problem, WibergState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (L1, NO_OFFSETS, IN_MEMORY)
+        return (L1, IN_MEMORY)
 
     def __post_init__(self) -> None:
         need_positive("radius", self.radius)
@@ -100,7 +101,7 @@ class Wiberg(Solver[Problem, WibergState]):
         rank = min(rank, *observations.shape)
         self._check_size(observations, rank)
         objective.reset()
-        rows, cols, targets = observations.rows, observations.cols, observations.targets.astype(float)
+        rows, cols, targets = observations.rows, observations.cols, targets_to_fit(objective)
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
         filled = sp.csr_array((targets, (rows, cols)), shape=observations.shape)
         start = np.random.default_rng(0).standard_normal((observations.shape[1], rank))

@@ -12,8 +12,19 @@ function colour(name) {
 function axis(words) {
   return {
     label: words, labelSize: 22, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif",
-    stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 },
+    values: tickLabels, stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 },
   };
+}
+
+// As many digits as tell neighbours apart, where uPlot's three decimals would give small ticks equal labels.
+function tickLabels(plot, ticks, axis, space, step) {
+  const most = Math.max(...ticks.map((tick) => Math.abs(tick ?? 0)));
+  const digits = step > 0 && most > 0 ? Math.ceil(Math.log10(most / step)) + 2 : 6;
+  const plain = most === 0 || (most >= 1e-4 && most < 1e9);
+  const places = step > 0 ? Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(step)))) : 6;
+  const label = (tick) => plain ? tick.toLocaleString("en", { maximumFractionDigits: places })
+    : tick === 0 ? "0" : Number(tick.toPrecision(Math.min(digits, 17))).toExponential();
+  return ticks.map((tick) => tick === null ? null : label(tick));
 }
 
 // Wide enough for the longest number on the axis.

@@ -155,7 +155,7 @@ class Ranks {
   }
 
   observed(x) {
-    return contents.kind === "signs" ? (x > 0 ? "+1" : "−1") : number(x);
+    return contents.kind === "signs" ? contents.classes[x > 0 ? 1 : 0] : number(x);
   }
 }
 
@@ -232,7 +232,7 @@ function drawErrors() {
   if (reliability) {
     const { predicted, observed, counts } = reliability;
     new Chart("reliability-chart", [predicted, observed, predicted, counts],
-      { x: "predicted probability of +1", xShort: "predicted", y: "share of +1", names: ["observed", "perfect", "entries"],
+      { x: `predicted ${contents.predicted}`, xShort: "predicted", y: `share of ${contents.classes[1]}`, names: ["observed", "perfect", "entries"],
         told: "entries", span: [0, 1], fromZero: true });
   }
   if (offsets[0]) histogram("row-offsets-chart", offsets[0], "rows");
