@@ -1,7 +1,7 @@
 """Tables of entries from people's files: delimited text, Parquet, Matrix Market; labels of any kind."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,9 +17,11 @@ from ..observations.build import refuse_huge
 from ..storage import write_shards
 from .dialect import ROLES, Reading
 from .files import AnyPath, format_of
-from .label_column import EntryBatch, LabelColumn, as_numbers
+from .label_column import EntryBatch, LabelColumn, as_numbers, joined
 from .parquet import ParquetFile
 from .text import Irregular, TextFile
+
+CHUNK_ENTRIES = 1 << 19  # entries that are given to `write_shards` at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +124,9 @@ def read_table(path: AnyPath, how: Reading | None = None) -> EntryTable:
     if file_format == "Matrix Market":
         return _read_matrix_market(where, how)
     file = ParquetFile(where, how) if file_format == "parquet" else TextFile(where, how)
-    batch = file.read()
-    values, weights = (*batch.numbers, None, None)[:2]
-    return EntryTable(where, batch.rows, batch.cols, values, weights, tuple(file.notes), file.line_of)
+    rows, cols, numbers = file.read()
+    values, weights = (*numbers, None, None)[:2]
+    return EntryTable(where, rows, cols, values, weights, tuple(file.notes), file.line_of)
 
 
 def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observations:
@@ -188,7 +190,7 @@ def shard_file(
     how, where = how or Reading(), os.fspath(path)
     if os.path.isdir(where) or format_of(where) == "parquet":
         files = [ParquetFile(str(file), how) for file in _parquet_files(Path(where))]
-        chunks = map(_chunk, chain.from_iterable(file.batches() for file in files))
+        chunks = _chunks(chain.from_iterable(file.batches() for file in files))
         return write_shards(chunks, folder, duplicates=duplicates), tuple(note for file in files for note in file.notes)
     if format_of(where) != "text":
         raise DataError(
@@ -197,16 +199,22 @@ def shard_file(
     text = TextFile(where, how)
     for batches in text.readers():
         try:
-            write_shards(map(_chunk, batches), folder, duplicates=duplicates, as_names=as_numbers)
+            write_shards(_chunks(batches), folder, duplicates=duplicates, as_names=as_numbers)
         except Irregular:
             continue
         break
     return Path(folder), tuple(text.notes)
 
 
-def _chunk(batch: EntryBatch) -> tuple[Array, ...]:
-    """Labels and numbers of entries as `write_shards` takes them."""
-    return batch.rows.labels, batch.cols.labels, *batch.numbers
+def _chunks(batches: Iterable[EntryBatch]) -> Iterator[tuple[Any, ...]]:
+    """Labels and numbers of many entries at a time, since `write_shards` sorts all labels when a chunk has new ones."""
+    held: list[EntryBatch] = []
+    for batch in chain(batches, (None,)):
+        held += [] if batch is None else [batch]
+        if held and (batch is None or sum(len(part.rows) for part in held) >= CHUNK_ENTRIES):
+            rows, cols, numbers = joined(held)
+            yield rows, cols, *numbers
+            held = []
 
 
 def _parquet_files(path: Path) -> Iterator[Path]:

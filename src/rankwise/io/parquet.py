@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import encode_arrow
+from ..observations.labels import EncodedLabels
 from .dialect import SAID, Reading, describe, place
-from .label_column import LABEL_SIDES, EntryBatch, LabelColumn
+from .label_column import Columns, EntryBatch
 from .text import MAX_FLOAT32
 
 PARQUET_ROWS = 1 << 20  # rows read at a time
@@ -45,12 +46,12 @@ class ParquetFile:
             raise DataError(f"{where} has {names.count(repeated)} columns named {repeated!r}; rename all but one.")
         self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]
 
-    def read(self) -> EntryBatch:
+    def read(self) -> Columns:
         """Read all entries."""
         batches = list(self.batches())
         if not batches:
             raise DataError(f"{self.where} has no entries; give it rows of a row label, a column label and a value.")
-        return EntryBatch.joined(batches)
+        return Columns.of(batches)
 
     def batches(self) -> Iterator[EntryBatch]:
         """Read the entries of up to a million rows at a time."""
@@ -72,11 +73,11 @@ class ParquetFile:
         return f"row {row + 1}", ""
 
     def _batch(self, table: pa.RecordBatch) -> EntryBatch:
-        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(LABEL_SIDES))
+        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(("row", "column")))
         numbers = (column.to_numpy(zero_copy_only=False) for column in table.columns[2:])
         return EntryBatch(rows, cols, tuple(column.astype(np.float32) for column in numbers))
 
-    def _labels(self, column: pa.Array, which: str) -> LabelColumn:
+    def _labels(self, column: pa.Array, which: str) -> EncodedLabels:
         """Labels of a column; bytes are decoded as UTF-8."""
         try:
             values, codes = encode_arrow(column)
@@ -87,7 +88,7 @@ class ParquetFile:
             names = np.zeros(0, object)
         if names.dtype.kind not in LABEL_KINDS:
             raise DataError(f"{self.where}: the {which} labels are {column.type}; use text or numbers.")
-        return LabelColumn.of(names, which, codes)
+        return EncodedLabels(names, codes)
 
     def _is_complete(self, table: pa.RecordBatch) -> Array:
         """Mask of the rows without null and with finite numbers, shape (n_rows,)."""

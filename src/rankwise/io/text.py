@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from .._errors import DataError, SettingError
+from ..kernels.integers import read_integers
+from ..observations.labels import EncodedLabels, numbered
 from .dialect import Dialect, Reading, describe, guess, is_number, place, split
 from .files import opened
-from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
+from .label_column import WHOLE, Columns, EntryBatch
 
-ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
+ARROW_BYTES = 1 << 21  # bytes given to pyarrow at a time: they and their columns fit the cache of a core
 FIRST_LINES = 100  # lines by which the labels are guessed to be integers
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
@@ -85,14 +86,14 @@ class TextFile:
     def _guessed(self, joint: str) -> str:
         return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
 
-    def read(self) -> EntryBatch:
+    def read(self) -> Columns:
         """Read all entries; labels are int64 where all of a side are written as integers, else text."""
         for batches in self.readers():
             try:
-                rows, cols, numbers = EntryBatch.joined(list(batches))
+                rows, cols, numbers = Columns.of(batches)
             except Irregular:
                 continue
-            return EntryBatch(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
+            return Columns(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
         raise AssertionError("unreachable: the line reader reads or rejects every file")
 
     def readers(self) -> Iterator[Iterator[EntryBatch]]:
@@ -144,7 +145,7 @@ class TextFile:
             raise Irregular
 
     def _blocks(self) -> Iterator[bytes]:
-        """Whole lines below the header, some 16 MB at a time."""
+        """Whole lines below the header, some 2 MB at a time."""
         with opened(self.where) as stream:
             for _ in range(self.dialect.start):
                 stream.readline()
@@ -160,14 +161,11 @@ class TextFile:
             if not block or block.isspace():
                 return None
             table = self._parsed_block(block)
-            sides = [
-                _integers(table.column(k), which) if whole[k] else _texts(table.column(k), which)
-                for k, which in enumerate(LABEL_SIDES)
-            ]
+            sides = [(_integers if whole[k] else _texts)(table.column(k).combine_chunks()) for k in range(2)]
         except (pa.ArrowException, UnicodeDecodeError):
             raise Irregular from None
         numbers = [column.to_numpy() for column in table.columns[2:]]
-        if not all((np.abs(column) <= MAX_FLOAT32).all() for column in numbers):
+        if not all(column.min() >= -MAX_FLOAT32 and column.max() <= MAX_FLOAT32 for column in numbers):  # not with NaN
             raise Irregular
         return EntryBatch(sides[0], sides[1], tuple(column.astype(np.float32) for column in numbers))
 
@@ -286,34 +284,27 @@ def _simplified(block: bytes, dialect: Dialect) -> bytes:
     return block
 
 
-def _integers(column: pa.ChunkedArray, which: str) -> LabelColumn:
-    """Labels as int64, if all of them are written as integers; raise `Irregular` if not.
-
-    Nothing is shorter than an integer without leading zeros and plus signs, so that the number of bytes decides.
-    """
-    numbers = column.cast(pa.int64()).to_numpy()
-    least, most = int(numbers.min()), int(numbers.max())
-    if max(-least, most) >= 10**18:
+def _integers(column: pa.StringArray) -> EncodedLabels:
+    """Labels as int64, if all of them are written as integers; raise `Irregular` if not."""
+    _, ends, text = column.buffers()
+    numbers = np.empty(len(column), np.int64)
+    if not read_integers(np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int32), numbers):
         raise Irregular
-    sizes = np.abs(numbers) if least < 0 else numbers
-    n_digits = numbers.size + sum(int(np.count_nonzero(sizes >= 10**k)) for k in range(1, len(str(max(-least, most)))))
-    if pc.sum(pc.binary_length(column)).as_py() != n_digits + int(np.count_nonzero(numbers < 0)):
-        raise Irregular
-    return LabelColumn.of(numbers, which)
+    return EncodedLabels(numbers)
 
 
-def _texts(column: pa.ChunkedArray, which: str) -> LabelColumn:
+def _texts(column: pa.StringArray) -> EncodedLabels:
     """Labels as text without the blanks around them; raise `Irregular` if one is empty or too long."""
-    encoded = column.combine_chunks().dictionary_encode()
+    encoded = column.dictionary_encode()
     names = [name.strip() for name in encoded.dictionary.to_pylist()]
     if "" in names or max(map(len, names)) > MAX_LABEL:
         raise Irregular
-    return LabelColumn.of(np.array(names), which, encoded.indices.to_numpy())
+    return EncodedLabels(np.array(names), encoded.indices.to_numpy())
 
 
 def _batch(entries: list[list[Any]]) -> EntryBatch:
     rows, cols, *numbers = zip(*entries, strict=True)
-    sides = [LabelColumn.of(np.array(side), which) for side, which in zip((rows, cols), LABEL_SIDES, strict=True)]
+    sides = [EncodedLabels(*numbered(np.array(side), which)) for side, which in ((rows, "row"), (cols, "column"))]
     return EntryBatch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from .._errors import DataError
 from ..observations.build import as_indices, as_values, check_weights, refuse_huge
-from ..observations.labels import MIXED, numbered
+from ..observations.labels import MIXED, EncodedLabels, numbered
 
 LINES = 1 << 21  # records read at a time
 NO_ENTRIES = "There are no entries."
@@ -30,7 +30,7 @@ class Numbering:
         self.names: Array | None = None  # sorted labels
         self.codes = np.zeros(0, np.uint32)  # of these labels
 
-    def encode(self, labels: Array) -> NDArray[np.uint32]:
+    def encode(self, labels: Any) -> NDArray[np.uint32]:
         """Return the code of each label of a chunk."""
         names, places = numbered(labels, self.which)
         if self.names is None:
@@ -138,7 +138,7 @@ class Spool:
 
     def _coded(self, side: int, labels: Any) -> Array:
         if self.fixed_shape is None:
-            return self._sides[side].encode(np.asarray(labels))
+            return self._sides[side].encode(labels if isinstance(labels, EncodedLabels) else np.asarray(labels))
         return as_indices(labels, self.fixed_shape[side], ("row", "column")[side])[0]
 
     def finish(self, as_names: Callable[[Array], Array] | None = None) -> None:
