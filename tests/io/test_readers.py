@@ -310,16 +310,17 @@ def test_quotes_that_come_late_are_quotes(tmp_path):
     found = held(read_file(write(tmp_path, plain + '5,"x,7,8,y",2,3\n'), row=1, col=3, value=4))
     assert len(found) == 10_001 and found[("5", "2")] == 3
     path = write(tmp_path, PLAIN.replace("\n", ",x\n") + '5,2,3,"two\n6,2,3,lines"\n')
-    assert len(held(read_file(path))) == 10_001
+    assert len(held(read_file(path, row=1, col=2, value=3))) == 10_001
 
 
 @pytest.mark.parametrize("header", ["", "user,item,rating,time\n"], ids=["bare", "header"])
 @pytest.mark.parametrize("end", ["\r", "\r\n"], ids=["return", "both"])
 def test_lines_may_end_as_they_like(tmp_path, header, end):
     text = header + "".join(f"{k},{k % 7},{k % 5},9\n" for k in range(49))
-    wanted = held(read_file(write(tmp_path, text, "unix.csv")))
+    how = {"row": 1, "col": 2, "value": 3}
+    wanted = held(read_file(write(tmp_path, text, "unix.csv"), **how))
     path = write(tmp_path, text.replace("\n", end))
-    assert len(wanted) == 49 and wanted == held(read_file(path)) == streamed(path, tmp_path / "shards")
+    assert len(wanted) == 49 and wanted == held(read_file(path, **how)) == streamed(path, tmp_path / "shards", **how)
     mixed = write(tmp_path, PLAIN + "7,2,3,x\r8,2,3,x\r", "mixed.csv")
     assert len(held(read_file(mixed))) == 10_002
 

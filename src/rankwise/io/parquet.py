@@ -13,10 +13,19 @@ from ..observations.frames import encode_arrow
 from ..observations.labels import EncodedLabels
 from .dialect import SAID, Reading, describe, place
 from .label_column import Columns, EntryBatch
-from .text import MAX_FLOAT32
+from .text import FIRST_LINES, MAX_FLOAT32
 
 PARQUET_ROWS = 1 << 20  # rows read at a time
 LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
+
+
+def _first_rows(where: str) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and their first values as text, nulls left out."""
+    with pq.ParquetFile(where) as file:
+        names = file.schema_arrow.names
+        for table in file.iter_batches(FIRST_LINES):
+            return names, [[str(value) for value in column.drop_null().to_pylist()] for column in table.columns]
+    return names, [[] for _ in names]
 
 
 class ParquetFile:
@@ -38,8 +47,8 @@ class ParquetFile:
         self.where, self.how = where, how
         self._incomplete: list[int] = []  # rows without a label or a finite value, counted from 0
         with self._errors():
-            names = pq.read_schema(where).names
-        columns = place(names, len(names), how, where)
+            names, first = _first_rows(where)
+        columns = place(names, first, how, where)
         self.names = [names[at] for at in columns.values()]
         repeated = next((name for name in self.names if names.count(name) > 1), None)
         if repeated is not None:

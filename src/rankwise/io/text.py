@@ -22,12 +22,12 @@ import pyarrow.csv as pacsv
 from .._errors import DataError, SettingError
 from ..kernels.integers import read_integers
 from ..observations.labels import EncodedLabels, numbered
-from .dialect import Dialect, Reading, describe, guess, is_number, place, split
+from .dialect import TRUTH, Dialect, Reading, as_value, describe, guess, is_value, place, split
 from .files import opened
 from .label_column import WHOLE, Columns, EntryBatch
 
 ARROW_BYTES = 1 << 21  # bytes given to pyarrow at a time: they and their columns fit the cache of a core
-FIRST_LINES = 100  # lines by which the labels are guessed to be integers
+FIRST_LINES = 200  # lines by which columns and their types are guessed
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
 SHOWN_CHARACTERS = 80  # characters of a bad line that an error repeats
@@ -80,8 +80,16 @@ class TextFile:
         self.where, self.how = where, how
         self.sample = _first_lines(where, how)
         self.dialect = guess(self.sample, how, where)
-        self.columns = place(self.dialect.names, self.dialect.n_fields, how, where)
+        self.first = self._first_fields()
+        self.columns = place(self.dialect.names, self.first, how, where)
         self.notes = [f"{where}: {self._guessed('; ')}."]
+
+    def _first_fields(self) -> list[list[str]]:
+        """Fields of the first lines below the header, column by column."""
+        start, comment = self.dialect.start, self.dialect.comment
+        lines = [line for line in self.sample[start:] if line.strip() and not (comment and line.startswith(comment))]
+        rows = [self.dialect.split(line) for line in lines[:FIRST_LINES]]
+        return [[fields[at] for fields in rows if len(fields) > at] for at in range(self.dialect.n_fields)]
 
     def _guessed(self, joint: str) -> str:
         return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
@@ -128,9 +136,14 @@ class TextFile:
 
     def _is_whole(self, role: str) -> bool:
         """Whether the labels in the first lines are integers; a guess, which the batches check."""
-        at, skip = self.columns[role], self.dialect.start
-        lines = [self.dialect.split(line) for line in self.sample[skip : skip + FIRST_LINES] if line.strip()]
-        return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
+        return all(map(WHOLE.fullmatch, self.first[self.columns[role]]))
+
+    def _arrow_type(self, role: str) -> pa.DataType:
+        """Type of a column, true and false by its first lines; pyarrow rejects a block that is of another type."""
+        if role in ("row", "col"):
+            return pa.string()
+        fields = self.first[self.columns[role]]
+        return pa.bool_() if fields and all(text.lower() in TRUTH for text in fields) else pa.float64()
 
     def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[EntryBatch]:
         """Parse as many blocks at a time as pyarrow has threads, and return them in order."""
@@ -173,7 +186,7 @@ class TextFile:
         """Columns of a block, in the order of `columns`; a quote character is one where the csv module has it."""
         separator = self.dialect.separator
         names = [f"f{at}" for at in self.columns.values()]  # as pyarrow numbers columns without a header
-        types = [pa.string() if role in ("row", "col") else pa.float64() for role in self.columns]
+        types = map(self._arrow_type, self.columns)
         return pacsv.read_csv(
             pa.BufferReader(block),
             pacsv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(block) + 1),
@@ -245,11 +258,11 @@ class TextFile:
         if len(row) > MAX_LABEL or len(col) > MAX_LABEL:
             return f"a label has more than {MAX_LABEL} characters, as if a quote were never closed"
         for text in texts:
-            if not is_number(text):
+            if not is_value(text):
                 return _not_a_number(text)
-            if not abs(float(text)) <= MAX_FLOAT32:
+            if not abs(as_value(text)) <= MAX_FLOAT32:
                 return f"{text!r} is not a finite number"
-        return [row, col, *map(float, texts)]
+        return [row, col, *map(as_value, texts)]
 
     def _reject(self, bad: "_BadLines", n_good: int) -> None:
         remedy = "correct the file, or leave such lines out with skip_bad_lines=True."

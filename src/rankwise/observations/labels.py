@@ -182,6 +182,13 @@ class EncodedLabels:
     def __len__(self) -> int:
         return int(self.names.size if self.codes is None else self.codes.size)
 
+    def chosen(self, entries: Array) -> "EncodedLabels":
+        """Labels of some entries, by their mask or numbers, without the names that none of them has."""
+        if self.codes is None:
+            return EncodedLabels(self.names[entries])
+        used, codes = np.unique(self.codes[entries], return_inverse=True)
+        return EncodedLabels(self.names[used], codes)
+
     @classmethod
     def joined(cls, parts: "Sequence[EncodedLabels]") -> "EncodedLabels":
         """Concatenate the labels of several lists of entries; all of them have codes, or none has."""
