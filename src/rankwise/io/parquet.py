@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import encode_arrow
-from ..observations.labels import EncodedLabels
+from ..observations.labels import EncodedLabels, text_array
 from .dialect import SAID, Reading, describe, place
 from .label_column import Columns, EntryBatch
 from .text import FIRST_LINES, MAX_FLOAT32
@@ -92,7 +92,8 @@ class ParquetFile:
             values, codes = encode_arrow(column)
             names = values.to_numpy(zero_copy_only=False)
             if names.dtype.kind in "OT":
-                names = np.array([name.decode() if isinstance(name, bytes) else str(name) for name in names], str)
+                texts = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+                names = text_array(texts, which)
         except (NotImplementedError, UnicodeDecodeError):
             names = np.zeros(0, object)
         if names.dtype.kind not in LABEL_KINDS:

@@ -21,7 +21,7 @@ import pyarrow.csv as pacsv
 
 from .._errors import DataError, SettingError
 from ..kernels.integers import read_integers
-from ..observations.labels import EncodedLabels, numbered
+from ..observations.labels import EncodedLabels, label_fault, numbered
 from .dialect import TRUTH, Dialect, Reading, as_value, describe, guess, is_value, place, split
 from .files import opened
 from .label_column import WHOLE, Columns, EntryBatch
@@ -31,7 +31,6 @@ FIRST_LINES = 200  # lines by which columns and their types are guessed
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
 SHOWN_CHARACTERS = 80  # characters of a bad line that an error repeats
-MAX_LABEL = 1000  # characters of a label; longer ones come from a quote that is never closed
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 UNIT = b"\x1f"  # replaces the separator "::", since pyarrow splits at single bytes only
 ODD_QUOTES = re.compile(rb'^[^"\n]*"(?:[^"\n]*"[^"\n]*")*[^"\n]*$', re.MULTILINE)
@@ -255,8 +254,8 @@ class TextFile:
             return f"{max(self.columns.values()) + 1} columns are needed, and it has {len(fields)}{unclosed}"
         if not row or not col:
             return "a label is missing"
-        if len(row) > MAX_LABEL or len(col) > MAX_LABEL:
-            return f"a label has more than {MAX_LABEL} characters, as if a quote were never closed"
+        if fault := label_fault(row) or label_fault(col):
+            return f"a label {fault}, as if a quote were never closed"
         for text in texts:
             if not is_value(text):
                 return _not_a_number(text)
@@ -310,7 +309,7 @@ def _texts(column: pa.StringArray) -> EncodedLabels:
     """Labels as text without the blanks around them; raise `Irregular` if one is empty or too long."""
     encoded = column.dictionary_encode()
     names = [name.strip() for name in encoded.dictionary.to_pylist()]
-    if "" in names or max(map(len, names)) > MAX_LABEL:
+    if "" in names or any(map(label_fault, names)):
         raise Irregular
     return EncodedLabels(np.array(names), encoded.indices.to_numpy())
 

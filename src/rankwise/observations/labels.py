@@ -1,6 +1,6 @@
 """Labels of rows and columns: validation, numbering, and `LabelIndex`, which matches two sets of labels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._errors import DataError
 
+SHOWN = 40  # characters of a label that an error repeats
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
+MAX_LABEL = 1000  # characters: arrays of text give every label the space of the longest
 NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label
 
 
@@ -213,6 +215,27 @@ def as_labels(labels: Any, size: int, axis: str) -> Array | None:
     return array
 
 
+def label_fault(label: str | bytes) -> str | None:
+    """Return what is wrong with a label of text or bytes, in words; None if nothing is."""
+    if len(label) > MAX_LABEL:
+        return f"has more than {MAX_LABEL} characters"
+    zero = "\0" if isinstance(label, str) else b"\0"
+    return "ends in a zero character, which arrays of text drop" if label[-1:] == zero else None
+
+
+def check_text(labels: Iterable[Any], axis: str) -> None:
+    """Raise DataError if a label of text or bytes is too long, or if NumPy would change it; others may be anything."""
+    for label in labels:
+        if isinstance(label, str | bytes) and (fault := label_fault(label)):
+            raise DataError(f"The {axis} label {label[:SHOWN]!r} {fault}; give it another name.")
+
+
+def text_array(labels: Sequence[str], axis: str) -> Array:
+    """Labels as an array of text; DataError if one is too long, or would be changed."""
+    check_text(labels, axis)
+    return np.array(labels, str)
+
+
 def numbered(labels: "ArrayLike | EncodedLabels", axis: str) -> tuple[Array, Array]:
     """Distinct labels in sorted order, and the number among them of every entry's label, shape (n,)."""
     encoded = labels if isinstance(labels, EncodedLabels) else EncodedLabels(_as_array(labels, axis).ravel())
@@ -238,11 +261,15 @@ def _check_count(count: int, size: int, axis: str) -> None:
 
 def _as_array(labels: Any, axis: str) -> Array:
     """Labels as an array; DataError if NumPy would turn numbers into text, so that 1 and "1" were the same."""
+    if isinstance(labels, list | tuple):
+        check_text(labels, axis)  # before they take the space of the longest
     array = np.asarray(labels)
     if isinstance(labels, list | tuple) and array.dtype.kind in "US":
         kind = str if array.dtype.kind == "U" else bytes
         if array.ndim == 1 and not all(isinstance(label, kind) for label in labels):
             raise DataError(MIXED.format(axis))
+    elif array.dtype.kind == "O" or (array.dtype.kind in "US" and array.dtype.itemsize > MAX_LABEL):
+        check_text(array.flat, axis)
     return array
 
 
