@@ -272,10 +272,10 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
 
 def test_known_pairs_are_decoded_beside_unknown_ones(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\n")
-    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "round")
+    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "clip")
     known = rankwise.load(model)
     offset = known.offsets.constant + known.offsets.cols[known.col_labels.tolist().index("thing 3")]
-    expected = [known.predict_entries(["person 07"], ["thing 3"], decode="round")[0], offset]
+    expected = [known.predict_entries(["person 07"], ["thing 3"], decode="clip")[0], offset]
     np.testing.assert_allclose([float(line["prediction"]) for line in rows_of(done.stdout)], expected, rtol=1e-6)
     assert "1 pair of unknown rows or columns: predicted without --decode" in done.stderr
 
@@ -309,10 +309,8 @@ def test_similar_lists_what_the_model_finds(model):
 
 def test_values_that_mean_missing_are_left_out(folder, tmp_path):
     text = (folder / "ratings.csv").read_text()
-    (tmp_path / "zeros.csv").write_text(text + "".join(f"zero {k},thing 1,0\n" for k in range(400)))
-    noted = run("fit", tmp_path / "zeros.csv", *PURSUIT, "-o", tmp_path / "m")
-    assert "of the values are 0" in noted.stderr and "--missing 0" in noted.stderr
-    done = run("fit", tmp_path / "zeros.csv", *PURSUIT, "--missing", 0, "-o", tmp_path / "n")
+    (tmp_path / "gaps.csv").write_text(text + "".join(f"nobody {k},thing 1,-99\n" for k in range(400)))
+    done = run("fit", tmp_path / "gaps.csv", *PURSUIT, "--missing", -99, "-o", tmp_path / "n")
     assert "left out 400 of" in done.stderr and rankwise.load(tmp_path / "n").shape == (30, 20)
 
 
