@@ -270,10 +270,48 @@ def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
 
 
-def test_a_decoding_that_unknown_pairs_do_not_have_is_refused_before_anything_is_written(model, tmp_path):
+def test_known_pairs_are_decoded_beside_unknown_ones(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\n")
-    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "median", code=1)
-    assert done.stdout == "" and "unknown" in done.stderr
+    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "clip")
+    known = rankwise.load(model)
+    offset = known.offsets.constant + known.offsets.cols[known.col_labels.tolist().index("thing 3")]
+    expected = [known.predict_entries(["person 07"], ["thing 3"], decode="clip")[0], offset]
+    np.testing.assert_allclose([float(line["prediction"]) for line in rows_of(done.stdout)], expected, rtol=1e-6)
+    assert "1 pair of unknown rows or columns: predicted without --decode" in done.stderr
+
+
+def test_intervals_are_those_of_the_calibrated_model(folder, model, tmp_path):
+    run("fit", folder / "ratings.csv", *PURSUIT, "--calibration", 0.2, "-o", tmp_path / "m")
+    (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\nperson 00,thing 19\n")
+    asked = ("predict", tmp_path / "m", tmp_path / "pairs.csv", "--unknown", "offset", "--coverage", 0.7)
+    lines = rows_of(run(*asked).stdout)
+    wanted = rankwise.load(tmp_path / "m").predict_interval(
+        ["person 07", "person 00"], ["thing 3", "thing 19"], coverage=0.7
+    )
+    for name, ends in zip(("low", "high"), wanted, strict=True):
+        np.testing.assert_allclose([float(lines[k][name]) for k in (0, 2)], ends, rtol=1e-6)
+        assert lines[1][name] == ""
+    refused = run("predict", model, folder / "ratings.csv", "--coverage", 0.7, code=1)
+    assert "calibration" in refused.stderr and not refused.stdout
+
+
+def test_similar_lists_what_the_model_finds(model):
+    known = rankwise.load(model)
+    for asked, axis, label in (((), "rows", "person 04"), (("--columns",), "columns", "thing 4")):
+        labels, cosines = known.similar([label], 3, axis=axis)
+        (one,) = json.loads(run("similar", model, label, "-n", 3, "--json", *asked).stdout)["labels"]
+        assert [line["label"] for line in one["similar"]] == labels[0].tolist()
+        np.testing.assert_allclose([line["cosine"] for line in one["similar"]], cosines[0], rtol=1e-6)
+        shown = run("similar", model, label, "-n", 3, *asked).stdout
+        assert f"{axis[:-1].capitalize()} {label}" in shown and str(labels[0][2]) in shown
+    assert "no row 'thing 4'" in run("similar", model, "thing 4", code=1).stderr
+
+
+def test_values_that_mean_missing_are_left_out(folder, tmp_path):
+    text = (folder / "ratings.csv").read_text()
+    (tmp_path / "gaps.csv").write_text(text + "".join(f"nobody {k},thing 1,-99\n" for k in range(400)))
+    done = run("fit", tmp_path / "gaps.csv", *PURSUIT, "--missing", -99, "-o", tmp_path / "n")
+    assert "left out 400 of" in done.stderr and rankwise.load(tmp_path / "n").shape == (30, 20)
 
 
 def test_predictions_are_decoded_where_asked(model, folder, tmp_path):

@@ -20,6 +20,7 @@ from rankwise import DataError, SettingError, ShardFolder
 from rankwise.datasets import read_movielens
 from rankwise.io import Reading, read_file, read_table, shard_file
 from rankwise.io.text import Irregular, TextFile
+from rankwise.observations.labels import EncodedLabels, numbered, numbered_parts
 
 ENTRIES = [
     ("ann", "dune", 4.5),
@@ -309,16 +310,17 @@ def test_quotes_that_come_late_are_quotes(tmp_path):
     found = held(read_file(write(tmp_path, plain + '5,"x,7,8,y",2,3\n'), row=1, col=3, value=4))
     assert len(found) == 10_001 and found[("5", "2")] == 3
     path = write(tmp_path, PLAIN.replace("\n", ",x\n") + '5,2,3,"two\n6,2,3,lines"\n')
-    assert len(held(read_file(path))) == 10_001
+    assert len(held(read_file(path, row=1, col=2, value=3))) == 10_001
 
 
 @pytest.mark.parametrize("header", ["", "user,item,rating,time\n"], ids=["bare", "header"])
 @pytest.mark.parametrize("end", ["\r", "\r\n"], ids=["return", "both"])
 def test_lines_may_end_as_they_like(tmp_path, header, end):
     text = header + "".join(f"{k},{k % 7},{k % 5},9\n" for k in range(49))
-    wanted = held(read_file(write(tmp_path, text, "unix.csv")))
+    how = {"row": 1, "col": 2, "value": 3}
+    wanted = held(read_file(write(tmp_path, text, "unix.csv"), **how))
     path = write(tmp_path, text.replace("\n", end))
-    assert len(wanted) == 49 and wanted == held(read_file(path)) == streamed(path, tmp_path / "shards")
+    assert len(wanted) == 49 and wanted == held(read_file(path, **how)) == streamed(path, tmp_path / "shards", **how)
     mixed = write(tmp_path, PLAIN + "7,2,3,x\r8,2,3,x\r", "mixed.csv")
     assert len(held(read_file(mixed))) == 10_002
 
@@ -468,14 +470,33 @@ def test_matrix_market_files_have_no_columns_to_choose_from(tmp_path, role):
         read_file(path, **{role: "1"})
 
 
-def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch):
-    """Each batch that brings a new label costs a sort of all labels."""
-    monkeypatch.setattr("rankwise.io.text.ARROW_BYTES", 10_000)
-    monkeypatch.setattr("rankwise.io.text.BATCH_ENTRIES", 1000)
-    *_, by_arrow, by_line = TextFile(str(write(tmp_path, PLAIN)), Reading()).readers()
-    for batches in (list(by_arrow), list(by_line)):
-        assert len(batches) <= 10 and all(batch.rows.codes.size >= 1000 for batch in batches[:-1])
-        assert np.concatenate([batch.rows.labels for batch in batches]).astype(int).tolist() == list(range(10_000))
+@pytest.mark.parametrize("labels", ["numbers", "text", "quoted"])
+def test_a_stream_gives_many_entries_at_a_time(tmp_path, monkeypatch, labels):
+    """Each chunk that brings a new label costs a sort of all labels."""
+    monkeypatch.setattr("rankwise.io.text.ARROW_BYTES", 500)
+    monkeypatch.setattr("rankwise.io.text.BATCH_ENTRIES", 300)
+    monkeypatch.setattr("rankwise.io.entry_table.CHUNK_ENTRIES", 1000)
+    text = PLAIN if labels == "numbers" else PLAIN.replace("\n", "\nu") + "last,1,1\n"
+    text = text if labels != "quoted" else text + 'u,"two\nlines",1\n'
+    sizes = []
+    monkeypatch.setattr(
+        "rankwise.io.entry_table.write_shards", lambda chunks, *_, **__: sizes.extend(len(rows) for rows, *_ in chunks)
+    )
+    shard_file(write(tmp_path, text), tmp_path / "shards")
+    assert sizes and all(1000 <= size < 2000 for size in sizes[-10:-1]) and sum(sizes[-11:]) >= 10_000
+
+
+def test_labels_are_numbered_alike_in_one_part_and_in_many(monkeypatch):
+    rng = np.random.default_rng(4)
+    arrays = [rng.integers(-5, 900, size) for size in (40, 1, 300)]
+    arrays += [array.astype(np.int8) for array in arrays]
+    for table in (0, 10_000):  # by sorting, and by a table
+        monkeypatch.setattr("rankwise.observations.labels.SMALL_TABLE", table)
+        found = numbered_parts([EncodedLabels(array) for array in arrays], "row")
+        for mine, wanted in zip(found, np.unique(np.concatenate(arrays), return_inverse=True), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+    big = np.array([2**64 - 1, 2**63, 2**64 - 1], np.uint64)
+    assert [part.tolist() for part in numbered(big - np.uint64(5), "row")] == [[2**63 - 5, 2**64 - 6], [1, 0, 1]]
 
 
 ODD = ["a,b,1\n", '"a",b,1\n', '"a,x",b,1\n', 'a "b",c,1\n', 'a,5",1\n', '"a""b",c,1\n', " a , b , 1 \n", "NA,null,1\n"]
@@ -493,20 +514,23 @@ ODD += [
 ]
 
 
+def entries_of(batch):
+    """The entries of a batch, labels as text."""
+    rows, cols = (
+        (side.names if side.codes is None else side.names[side.codes]).astype(str) for side in (batch.rows, batch.cols)
+    )
+    return list(zip(rows, cols, *batch.numbers, strict=True))
+
+
 @pytest.mark.parametrize("line", ODD, ids=repr)
 def test_pyarrow_and_the_csv_module_find_the_same_fields(tmp_path, line):
     """Whatever pyarrow does not reject, it reads as Python does."""
     path = write(tmp_path, f"r,c,0\n{line}s,c,2\n")
     *quick, sure = TextFile(str(path), Reading(header=False, separator=",")).readers()
-    wanted = [
-        (row, col, value)
-        for b in sure
-        for row, col, value in zip(b.rows.labels, b.cols.labels, *b.numbers, strict=True)
-    ]
+    wanted = [entry for batch in sure for entry in entries_of(batch)]
     for batches in quick:
         with suppress(Irregular):
-            found = [e for b in batches for e in zip(b.rows.labels.astype(str), b.cols.labels, *b.numbers, strict=True)]
-            assert found == wanted
+            assert [entry for batch in batches for entry in entries_of(batch)] == wanted
     assert len(wanted) == 3 - (line == "\n")
 
 
@@ -515,4 +539,4 @@ def test_regular_files_are_read_by_pyarrow(tmp_path, separator):
     """Comments and long separators are no reason to read line by line."""
     text = "# made by hand\n" + lines(ENTRIES, separator) + "# the end\n"
     first, *_ = TextFile(str(write(tmp_path, text)), Reading()).readers()
-    assert sum(batch.rows.codes.size for batch in first) == len(ENTRIES)
+    assert sum(len(batch.rows) for batch in first) == len(ENTRIES)

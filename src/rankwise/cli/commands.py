@@ -88,6 +88,13 @@ def example(*commands: str) -> str:
     help="Validation entries to score and not to learn from: a fraction of FILE, such as 0.1, or another file.",
 )
 @click.option(
+    "--calibration",
+    metavar="FRACTION",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    help="Share of the entries to set aside, such as 0.1, for the intervals of `rankwise predict --coverage`.",
+)
+@click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random number generator."
 )
 @options.threads
@@ -142,13 +149,21 @@ def fit(**arguments: Any) -> None:
     type=click.Choice(["error", "offset"]),
     default="error",
     show_default=True,
-    help="How to treat rows and columns that the model has not seen: stop, or predict from the offsets alone.",
+    help="How to treat rows and columns that the model has not seen: stop, or predict from the offsets alone, without "
+    "--decode and --coverage.",
+)
+@click.option(
+    "--coverage",
+    metavar="FRACTION",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Also write intervals that hold this share of new observations, such as 0.8; needs fit --calibration.",
 )
 @options.force
 def predict(**arguments: Any) -> None:
     """Predict the values of PAIRS, a table with a row label and a column label in each line.
 
-    The output is CSV with the header row,column,prediction, in the order of PAIRS.
+    The output is CSV with the header row,column,prediction, in the order of PAIRS; with --coverage, low and high
+    follow.
     """
     from .predict import PredictOptions, run
 
@@ -182,6 +197,23 @@ def recommend(**arguments: Any) -> None:
     from .recommend import RecommendOptions, run
 
     run(RecommendOptions(**arguments))
+
+
+@click.command(
+    short_help="List the rows or columns most similar to others.",
+    epilog=example("rankwise similar ratings.rankwise Alien --columns -n 5"),
+)
+@options.model
+@click.argument("labels", nargs=-1, required=True)
+@click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True, help="Labels for each.")
+@click.option("--columns", is_flag=True, help="LABELS are columns instead of rows.")
+@options.rank
+@options.as_json
+def similar(**arguments: Any) -> None:
+    """List the rows, or columns, whose low-rank parts have the largest cosine with those of each of LABELS."""
+    from .similar import SimilarOptions, run
+
+    run(SimilarOptions(**arguments))
 
 
 @click.command(
@@ -294,4 +326,4 @@ def reproduce(what: str, output: Path, **arguments: Any) -> None:
     run(what, Selection(**arguments), output)
 
 
-COMMANDS = (fit, predict, recommend, evaluate, info, report, shards, methods, data, reproduce)
+COMMANDS = (fit, predict, recommend, similar, evaluate, info, report, shards, methods, data, reproduce)

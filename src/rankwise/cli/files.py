@@ -1,6 +1,7 @@
 """Files that commands read and write: checked before the work, and written completely or not at all."""
 
 import csv
+import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,7 @@ class ReadOptions:
     header: bool | None
     encoding: str
     skip_bad_lines: bool
+    missing: float | None = None
 
     def reading(self, pairs: bool = False) -> Reading:
         """Return the options as the reader takes them; with `pairs`, the file has no values."""
@@ -125,5 +127,5 @@ def csv_writer(path: Path | None) -> Iterator[Any]:
 
 
 def csv_numbers(numbers: Iterable[float]) -> list[str]:
-    """Return numbers as text for CSV, with the digits that float32 factors have."""
-    return [f"{number:.8g}" for number in numbers]
+    """Return numbers as text for CSV, with the digits that float32 factors have; nothing for NaN."""
+    return ["" if math.isnan(number) else f"{number:.8g}" for number in numbers]

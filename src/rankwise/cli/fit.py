@@ -44,6 +44,7 @@ class FitOptions(ReadOptions):
     checkpoint_every: int | None
     resume: bool
     held_out: float | Path | None
+    calibration: float
     seed: int
     threads: int | None
     memory_limit: str | None
@@ -95,6 +96,7 @@ class FitOptions(ReadOptions):
             max_iter=self.max_iter,
             time_limit=self.time_limit,
             checkpoint=folder,
+            calibration=self.calibration,
             n_jobs=-1 if self.threads is None else self.threads,
             random_state=self.seed,
         )

@@ -101,6 +101,9 @@ pair_columns = (
 )
 value = click.option("--value", metavar="COLUMN", help="Column of the values: name or number.")
 weight = click.option("--weight", metavar="COLUMN", help="Column of the entries' weights: name or number.")
+missing = click.option(
+    "--missing", metavar="VALUE", type=float, help='Value that means "not observed", such as 0; skip entries with it.'
+)
 text_format = (
     click.option("--separator", metavar="TEXT", help="Separator of the columns: a character, '::', tab or space."),
     click.option("--header/--no-header", default=None, help="Whether the first line holds the names of the columns."),
@@ -115,8 +118,8 @@ duplicates = click.option(
     help="How to treat pairs that occur more than once.",
 )
 reading_pairs = stacked(*pair_columns, *text_format)
-reading_scored = stacked(*pair_columns, value, *text_format)
-reading = stacked(*pair_columns, value, weight, *text_format, duplicates)
+reading_scored = stacked(*pair_columns, value, missing, *text_format)
+reading = stacked(*pair_columns, value, weight, missing, *text_format, duplicates)
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),

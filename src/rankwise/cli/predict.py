@@ -1,12 +1,13 @@
 """``rankwise predict``: predictions for pairs of rows and columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import click
 import numpy as np
 
-from ..model import load
+from .._arrays import Array
+from ..model import LowRankModel, load
 from .files import (
     ReadOptions,
     check_known,
@@ -17,6 +18,7 @@ from .files import (
     predictions_at,
     read,
 )
+from .formatting import plural
 
 PREDICTED_PAIRS = 1_000_000  # pairs predicted and written at once
 
@@ -32,6 +34,7 @@ class PredictOptions(ReadOptions):
     scale: str
     decode: str | None
     unknown: str
+    coverage: float | None
     force: bool
 
 
@@ -44,14 +47,30 @@ def run(options: PredictOptions) -> None:
     rows, cols = entry_positions(table, model)
     if options.unknown == "error":
         check_known(table, rows, cols, "Predict them from the offsets alone with --unknown offset.")
-    how: dict[str, Any] = {"rank": options.rank}
-    how |= {"scale": options.scale} if options.decode is None else {"scale": "link", "decode": options.decode}
-    probe = np.flatnonzero((rows < 0) | (cols < 0))[:1]
-    predictions_at(model, rows[probe], cols[probe], **how)  # raises for unsupported options before anything is written
+    known = (rows >= 0) & (cols >= 0)
+    if (options.decode or options.coverage) and not known.all():
+        pairs = plural(int((~known).sum()), "pair")
+        click.echo(f"{pairs} of unknown rows or columns: predicted without --decode and --coverage.", err=True)
+    _predicted(model, rows[:0], cols[:0], options)  # raises for unsupported options before anything is written
     with csv_writer(options.output) as file:
-        file.writerow(("row", "column", "prediction"))
+        file.writerow(("row", "column", "prediction", *(("low", "high") if options.coverage else ())))
         for start in range(0, table.size, PREDICTED_PAIRS):
             part = slice(start, start + PREDICTED_PAIRS)
-            predictions = predictions_at(model, rows[part], cols[part], **how)
+            numbers = _predicted(model, rows[part], cols[part], options)
             labels = (side.names[side.codes[part]].tolist() for side in (table.rows, table.cols))
-            file.writerows(zip(*labels, csv_numbers(predictions), strict=True))
+            file.writerows(zip(*labels, *map(csv_numbers, numbers), strict=True))
+
+
+def _predicted(model: LowRankModel, rows: Array, cols: Array, options: PredictOptions) -> list[Array]:
+    """Return predictions at row and column numbers, and the ends of their intervals; NaN ends where one is -1."""
+    known = (rows >= 0) & (cols >= 0)
+    predictions = predictions_at(model, rows, cols, rank=options.rank, scale=options.scale)
+    if options.decode is not None:
+        decoded = predictions_at(model, rows[known], cols[known], rank=options.rank, decode=options.decode)
+        predictions[known] = decoded
+    if options.coverage is None:
+        return [predictions]
+    numbered = replace(model, row_labels=None, col_labels=None)
+    intervals = np.full((2, rows.size), np.nan)
+    intervals[:, known] = numbered.predict_interval(rows[known], cols[known], coverage=options.coverage)
+    return [predictions, *intervals]

@@ -1,6 +1,6 @@
 """``rankwise recommend``: the columns with the highest predictions in a row."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 import click
 import numpy as np
 
+from .._arrays import Array
 from .._errors import DataError
 from ..model import LowRankModel, load
+from ..observations import LabelIndex
 from .files import check_output, csv_numbers, csv_writer
 from .formatting import console, print_table, to_json
 from .terminal import echo
@@ -44,26 +46,24 @@ def run(options: RecommendOptions) -> None:
     model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
     if model.seen is None and not options.include_seen:
         raise DataError(f"{options.model} does not hold the observed entries; rank all columns with --include-seen.")
-    ranked = rank_columns(model, row_labels(model, options), options)
+    rows = model.row_index.names if options.every else find_labels(model.row_index, options.rows, options.model)
+    ranked = rank_columns(model, rows, options)
     if options.output is not None or (options.every and not options.as_json):
         _write(ranked, options)
     elif options.as_json:
         echo(to_json({"model": str(options.model), "rows": [_to_dict(*row) for row in ranked]}))
     else:
-        _show(ranked)
+        show(ranked, "row", "column")
 
 
-def row_labels(model: LowRankModel, options: RecommendOptions) -> Any:
-    """Return the labels of the requested rows; raise if the model does not have one of them."""
-    names = model.row_index.names
-    if options.every:
-        return names
-    requested = model.row_index.cast(np.array(options.rows))
-    unknown = np.flatnonzero(model.row_index.positions(requested) < 0)
+def find_labels(index: LabelIndex, labels: tuple[str, ...], path: Path) -> Array:
+    """Return labels from the command line in the type of the model's; raise if the model does not have one of them."""
+    requested = index.cast(np.array(labels))
+    unknown = np.flatnonzero(index.positions(requested) < 0)
     if unknown.size:
         raise DataError(
-            f"{options.model} has no row {options.rows[unknown[0]]!r}; "
-            f"its {model.shape[0]:,} rows are called {', '.join(map(str, names[:3]))} and so on."
+            f"{path} has no {index.axis} {labels[unknown[0]]!r}; "
+            f"its {index.size:,} {index.axis}s are called {', '.join(map(str, index.names[:3]))} and so on."
         )
     return requested
 
@@ -74,8 +74,13 @@ def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> I
     for start in range(0, len(rows), RANKED_ROWS):
         part = rows[start : start + RANKED_ROWS]
         labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank)
-        for row, names, row_scores in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
-            yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
+        yield from best_of(part, labels, scores)
+
+
+def best_of(rows: Array, labels: Array, scores: Array) -> Iterator[RankedRow]:
+    """Yield each row with its labels and their scores, without the padding."""
+    for row, names, row_scores in zip(rows.tolist(), labels.tolist(), scores.tolist(), strict=True):
+        yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
 
 
 def _write(ranked: Iterator[RankedRow], options: RecommendOptions) -> None:
@@ -90,7 +95,8 @@ def _to_dict(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
     return {"row": row, "columns": [{"column": name, "score": score} for name, score in columns]}
 
 
-def _show(ranked: Iterator[RankedRow]) -> None:
+def show(ranked: Iterable[RankedRow], axis: str, listed: str) -> None:
+    """Print a table for each row (or column): the `listed` labels and their scores."""
     out = console()
     for row, columns in ranked:
         small = max((abs(score) for _, score in columns), default=1.0) < 0.1  # three decimals would show too few digits
@@ -98,6 +104,6 @@ def _show(ranked: Iterator[RankedRow]) -> None:
             (str(k), str(name), f"{score:.4g}" if small else f"{score:.3f}")
             for k, (name, score) in enumerate(columns, 1)
         ]
-        print_table(out, f"Row {row}", (">place", "column", ">score"), lines)
+        print_table(out, f"{axis.capitalize()} {row}", (">place", listed, ">score"), lines)
         if not columns:
             out.print("  No column is left: this row has entries in all of them.")

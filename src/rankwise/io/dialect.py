@@ -5,12 +5,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .._errors import DataError, SettingError
 
 SEPARATORS = {"::": "'::'", "\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}  # as tried
 WORDS = {"tab": "\t", "comma": ",", "semicolon": ";", "bar": "|", "blank": " ", "space": " ", "colons": "::"}
 COMMENTS = ("#", "%")
+TRUTH = {"true": 1.0, "false": 0.0}
 ENOUGH = 200  # lines to guess from
 ROLES = ("row", "col", "value", "weight")
 SAID = {"row": "row", "col": "column", "value": "value", "weight": "weight"}
@@ -20,6 +22,12 @@ KNOWN = {
     "target to question gene word i",
     "value": "rating value score stars star rate overall count counts label sign plays response",
 }
+OTHER = {"time": "time timestamp date datetime when created updated ts", "index": "index unnamed rownames no nr"}
+WORD = re.compile(r"[A-Z]*[a-z]+|[A-Z]+")  # of a name such as "My rating" or movieRating
+TIME = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|\d{1,2}:\d\d")
+SECONDS = 631_152_000, 2_051_222_400  # Unix times from 1990 to 2034
+COUNTED = 10  # lines by which a column of consecutive integers may be their number
+WIDE = 6  # columns of a file that may be the matrix itself
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class Reading:
         Leave out lines that cannot be read, and report their number, instead of raising `DataError`.
     pairs : bool, default=False
         Read rows and columns only, no values.
+    missing : float, optional
+        Value that means "not observed": entries that have it are left out.
 
     Examples
     --------
@@ -56,6 +66,7 @@ class Reading:
     encoding: str = "utf-8"
     skip_bad_lines: bool = False
     pairs: bool = False
+    missing: float | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -130,6 +141,16 @@ def split(line: str, separator: str) -> list[str]:
     return [field.strip() for field in next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])]
 
 
+def is_value(text: str) -> bool:
+    """Return whether a field is a number, or true or false."""
+    return is_number(text) or text.lower() in TRUTH
+
+
+def as_value(text: str) -> float:
+    """Return the number of a field for which `is_value` holds: 1 for true, 0 for false."""
+    return TRUTH[text.lower()] if text.lower() in TRUTH else float(text)
+
+
 def is_number(text: str) -> bool:
     """Return whether a field is a number, NaN and infinity included."""
     try:
@@ -139,35 +160,37 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def place(names: Sequence[str] | None, n_fields: int, how: Reading, where: str) -> dict[str, int]:
-    """Assign a column to each role: the chosen one, else the first with a known name, else the first unused one."""
-    chosen = {role: _asked(getattr(how, role), role, names, n_fields, where) for role in how.roles}
+def place(names: Sequence[str] | None, columns: Sequence[Sequence[str]], how: Reading, where: str) -> dict[str, int]:
+    """Assign a column to each role: the chosen one, else the first with a known name, else the first unused one.
+
+    `columns` are the first fields of each column. Columns that number the lines are never guessed, and times only as
+    labels, if nothing else is left; what remains doubtful raises DataError.
+    """
+    chosen = {role: _asked(getattr(how, role), role, names, len(columns), where) for role in how.roles}
     places = {role: at for role, at in chosen.items() if at is not None}
+    known = [_role_of(name) for name in names or ()]
     for role in how.roles:
-        if role not in places and names is not None and role in KNOWN:
-            named = [at for at, name in enumerate(names) if _known(name, role) and at not in places.values()]
-            if named:
-                places[role] = named[0]
-    for role in how.roles:
-        if role not in places:
-            free = [at for at in range(n_fields) if at not in places.values()]
-            if not free:
-                _refuse_narrow(how, n_fields, where)
-            places[role] = free[0]
+        named = [at for at, known_role in enumerate(known) if known_role == role and at not in places.values()]
+        if role not in places and named:
+            places[role] = named[0]
+    guessed = {role: 0 for role in how.roles if role not in places}
+    for role in guessed:
+        places[role] = guessed[role] = _first_free(role, places, names, columns, how, where)
     if len(set(places.values())) < len(places):
         raise SettingError(f"{where}: one column cannot be two of {', '.join(SAID[role] for role in places)}.")
+    _refuse_doubtful(guessed, columns, how, where)
     return {role: places[role] for role in how.roles}
 
 
 def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int) -> str:
     """Describe the role of each column."""
-
-    def name(at: int) -> str:
-        return f"column {at + 1}" if names is None or at >= len(names) else repr(names[at])
-
-    used = ", ".join(f"{SAID[role]}s from {name(at)}" for role, at in places.items())
-    unused = [name(at) for at in range(n_fields) if at not in places.values()]
+    used = ", ".join(f"{SAID[role]}s from {_called(at, names)}" for role, at in places.items())
+    unused = [_called(at, names) for at in range(n_fields) if at not in places.values()]
     return used + (f"; not used: {', '.join(unused)}" if unused else "")
+
+
+def _called(at: int, names: Sequence[str] | None) -> str:
+    return f"column {at + 1}" if names is None or at >= len(names) else repr(names[at])
 
 
 def _chosen_separator(name: str | None) -> str | None:
@@ -191,7 +214,7 @@ def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Return whether the first line is a header: it has no number, and has known names or numbers below it."""
     if any(is_number(field) for field in first):
         return False
-    if sum(any(_known(field, role) for role in KNOWN) for field in first) >= 2:
+    if sum(any(_plain(field) in names.split() for names in KNOWN.values()) for field in first) >= 2:
         return True
     return any(is_number(field) for fields in others for field in fields[: len(first)])
 
@@ -204,8 +227,93 @@ def _row_names(header: Sequence[str], others: Sequence[Sequence[str]], n_fields:
     return ("row names",) if short and different and ended else ()
 
 
-def _known(name: str, role: str) -> bool:
-    return _plain(name) in KNOWN[role].split()
+def _first_free(
+    role: str,
+    places: dict[str, int],
+    names: Sequence[str] | None,
+    columns: Sequence[Sequence[str]],
+    how: Reading,
+    where: str,
+) -> int:
+    """First column that has no role yet and may have this one; values are numbers, if there is a column of these."""
+    free = {
+        at: _other_use(None if names is None or at >= len(names) else names[at], columns[at])
+        for at in range(len(columns))
+        if at not in places.values()
+    }
+    if not free:
+        _refuse_narrow(how, len(columns), where)
+    usable = [at for at, use in free.items() if use is None]
+    if role == "value":
+        usable = [at for at in usable if any(map(is_value, columns[at]))] or usable
+    else:
+        usable = usable or [at for at, use in free.items() if use == "time"]
+    if not usable:
+        uses = {"index": "numbers the lines", "time": "holds times"}
+        reasons = " and ".join(f"{_called(at, names)} {uses[use]}" for at, use in free.items() if use)
+        raise DataError(f"{where}, line 1: no column for the {SAID[role]}, since {reasons}; set {_settings(how)}.")
+    return usable[0]
+
+
+def _other_use(name: str | None, texts: Sequence[str]) -> str | None:
+    """Return "index" or "time" if a column seems to hold the numbers of the lines, or times; else None."""
+    role = None if name is None else _role_of(name)
+    if role == "time" or (role is None and _are_times(texts)):
+        return "time"
+    return "index" if (name == "" or role == "index") and _increase(texts) else None
+
+
+def _refuse_doubtful(guessed: dict[str, int], columns: Sequence[Sequence[str]], how: Reading, where: str) -> None:
+    """Raise if a column without a known name may number the lines, or if the file may be the matrix itself."""
+    first, *others = columns
+    if (
+        {"col", "value"} <= guessed.keys()
+        and len(columns) >= WIDE
+        and len(set(first)) == len(first)
+        and all(text == "" or is_value(text) for column in others for text in column)
+    ):
+        raise DataError(
+            f"{where}, line 1: {len(columns)} columns of numbers look like the matrix itself, one line per row; write "
+            f"one line per entry, or read it as a frame with `Observations.from_frame`, or set {_settings(how)}."
+        )
+    counted = len(first) >= COUNTED and _increase(first) and int(first[-1]) - int(first[0]) == len(first) - 1
+    if 0 in guessed.values() and counted and len(columns) > 3 + (how.weight is not None):
+        raise DataError(
+            f"{where}, line 1: the first column may be the {SAID[next(iter(guessed))]} or the number of the line; "
+            f"set {_settings(how)}."
+        )
+
+
+def _settings(how: Reading) -> str:
+    *most, last = (f"`{role}`" for role in how.roles)
+    return f"{', '.join(most)} and {last}"
+
+
+def _are_times(texts: Sequence[str]) -> bool:
+    """Return whether all fields are dates, times of day, or Unix times in seconds or parts of them."""
+    if not texts or all(map(TIME.match, texts)):
+        return bool(texts)
+    if not all(map(is_number, texts)):
+        return False
+    return any(all(SECONDS[0] <= float(text) / unit <= SECONDS[1] for text in texts) for unit in (1, 1e3, 1e6, 1e9))
+
+
+def _increase(texts: Sequence[str]) -> bool:
+    """Return whether all fields are integers, each larger than the one before."""
+    return all(map(str.isdecimal, texts)) and all(int(a) < int(b) for a, b in pairwise(texts))
+
+
+def _role_of(name: str) -> str | None:
+    """Role that the name of a column suggests, "time" and "index" included; None if the name is not known.
+
+    The whole name decides, else its last known word, which may not be one for rows and columns: "My rating" are values.
+    """
+    for role in (*KNOWN, *OTHER):
+        if _plain(name) in (KNOWN | OTHER)[role].split():
+            return role
+    words = [word.lower() for word in WORD.findall(name) if len(word) > 3]
+    uses = OTHER | {"value": KNOWN["value"]}
+    return next((use for word in reversed(words) for use, known in uses.items() if word in known.split()), None)
 
 
 def _plain(name: str) -> str:

@@ -1,8 +1,8 @@
 """Tables of entries from people's files: delimited text, Parquet, Matrix Market; labels of any kind."""
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,16 @@ from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..observations import Observations
 from ..observations.build import refuse_huge
+from ..observations.labels import EncodedLabels, numbered
 from ..storage import write_shards
 from .dialect import ROLES, Reading
 from .files import AnyPath, format_of
-from .label_column import EntryBatch, LabelColumn, as_numbers
+from .label_column import EntryBatch, LabelColumn, as_numbers, joined
 from .parquet import ParquetFile
 from .text import Irregular, TextFile
+
+CHUNK_ENTRIES = 1 << 19  # entries that are given to `write_shards` at a time
+SAMPLED_VALUES = 100_000  # values by which zeros are noted
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +126,9 @@ def read_table(path: AnyPath, how: Reading | None = None) -> EntryTable:
     if file_format == "Matrix Market":
         return _read_matrix_market(where, how)
     file = ParquetFile(where, how) if file_format == "parquet" else TextFile(where, how)
-    batch = file.read()
-    values, weights = (*batch.numbers, None, None)[:2]
-    return EntryTable(where, batch.rows, batch.cols, values, weights, tuple(file.notes), file.line_of)
+    rows, cols, numbers = file.read()
+    values, weights = (*numbers, None, None)[:2]
+    return _observed(EntryTable(where, rows, cols, values, weights, tuple(file.notes), file.line_of), how.missing)
 
 
 def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observations:
@@ -137,7 +141,7 @@ def read_file(path: AnyPath, *, duplicates: str = "error", **how: Any) -> Observ
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with a pair that comes more than once.
     **how
-        Fields of `Reading`: row, col, value, weight, separator, header, encoding, skip_bad_lines.
+        Fields of `Reading`: row, col, value, weight, separator, header, encoding, skip_bad_lines, missing.
 
     Examples
     --------
@@ -188,7 +192,7 @@ def shard_file(
     how, where = how or Reading(), os.fspath(path)
     if os.path.isdir(where) or format_of(where) == "parquet":
         files = [ParquetFile(str(file), how) for file in _parquet_files(Path(where))]
-        chunks = map(_chunk, chain.from_iterable(file.batches() for file in files))
+        chunks = _chunks(chain.from_iterable(file.batches() for file in files), how.missing)
         return write_shards(chunks, folder, duplicates=duplicates), tuple(note for file in files for note in file.notes)
     if format_of(where) != "text":
         raise DataError(
@@ -197,16 +201,25 @@ def shard_file(
     text = TextFile(where, how)
     for batches in text.readers():
         try:
-            write_shards(map(_chunk, batches), folder, duplicates=duplicates, as_names=as_numbers)
+            write_shards(_chunks(batches, how.missing), folder, duplicates=duplicates, as_names=as_numbers)
         except Irregular:
             continue
         break
     return Path(folder), tuple(text.notes)
 
 
-def _chunk(batch: EntryBatch) -> tuple[Array, ...]:
-    """Labels and numbers of entries as `write_shards` takes them."""
-    return batch.rows.labels, batch.cols.labels, *batch.numbers
+def _chunks(batches: Iterable[EntryBatch], missing: float | None) -> Iterator[tuple[Any, ...]]:
+    """Labels and numbers of many entries at a time, since `write_shards` sorts all labels when a chunk has new ones."""
+    held: list[EntryBatch] = []
+    for batch in chain(batches, (None,)):
+        held += [] if batch is None else [batch]
+        if held and (batch is None or sum(len(part.rows) for part in held) >= CHUNK_ENTRIES):
+            rows, cols, numbers = joined(held)
+            if missing is not None:
+                kept = np.flatnonzero(numbers[0] != missing)
+                rows, cols, numbers = rows.chosen(kept), cols.chosen(kept), tuple(part[kept] for part in numbers)
+            yield rows, cols, *numbers
+            held = []
 
 
 def _parquet_files(path: Path) -> Iterator[Path]:
@@ -243,4 +256,46 @@ def _read_matrix_market(where: str, how: Reading) -> EntryTable:
         for size, codes in zip(matrix.shape, (rows, cols), strict=True)
     ]
     note = f"{where}: Matrix Market; rows and columns are called by their numbers, from 1."
-    return EntryTable(where, sides[0], sides[1], values, None, (note,), lambda entry: (f"entry {entry + 1}", ""))
+    table = EntryTable(where, sides[0], sides[1], values, None, (note,), lambda entry: (f"entry {entry + 1}", ""))
+    return _observed(table, how.missing)
+
+
+def _observed(table: EntryTable, missing: float | None) -> EntryTable:
+    """Leave out the entries whose value means "not observed"; without such a value, note zeros that may mean it."""
+    values = table.values
+    if values is None:
+        return table
+    if missing is None:
+        return replace(table, notes=(*table.notes, *_note_zeros(table.path, values)))
+    kept = np.flatnonzero(values != missing)
+    if not kept.size:
+        raise DataError(f"{table.path} has no entry with a value other than missing={missing:g}.")
+    sides = (
+        LabelColumn(*numbered(EncodedLabels(side.names, side.codes).chosen(kept), which))
+        for side, which in ((table.rows, "row"), (table.cols, "column"))
+    )
+    rows, cols = sides
+    weights = None if table.weights is None else table.weights[kept]
+    note = f"{table.path}: left out {values.size - kept.size:,} of {values.size:,} entries with the value {missing:g}."
+    return replace(
+        table,
+        rows=rows,
+        cols=cols,
+        values=values[kept],
+        weights=weights,
+        notes=(*table.notes, note),
+        locate=lambda entry: table.locate(int(kept[entry])),
+    )
+
+
+def _note_zeros(path: str, values: Array) -> Iterator[str]:
+    """Note that zero is the commonest value of a sample and outside the range of the others, if these differ."""
+    sample = values[:: max(1, values.size // SAMPLED_VALUES)]
+    distinct, counts = np.unique(sample, return_counts=True)
+    at = int(np.argmax(counts))
+    if distinct[at] == 0 and at in (0, distinct.size - 1) and distinct.size > 2:
+        others = np.delete(distinct, at)
+        yield (
+            f"{path}: {counts[at] / sample.size:.0%} of the values are 0 and the others lie from {others[0]:g} to "
+            f"{others[-1]:g}; if 0 means that there is no value, leave these entries out with missing=0 (--missing 0)."
+        )

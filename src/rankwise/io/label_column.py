@@ -1,17 +1,15 @@
-"""Batches of entries read from a file; labels are stored as distinct names and one code per entry."""
+"""Entries read from a file: in batches with labels as they were read, and all of them with numbered labels."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._arrays import Array
-from ..observations.labels import numbered
+from ..observations.labels import EncodedLabels, numbered, numbered_parts
 
-LABEL_SIDES = ("row", "column")
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # integers as programs print them: 7 is a number, 007 and +7 are names
 
 
@@ -38,23 +36,10 @@ class LabelColumn:
     names: Array
     codes: Array
 
-    @classmethod
-    def of(cls, names: ArrayLike, which: str, codes: Array | None = None) -> "LabelColumn":
-        """Sort and deduplicate `names`; ``names[codes]`` are the labels, by default `names` itself."""
-        distinct, place = numbered(names, which)
-        return cls(distinct, place if codes is None else place[codes])
-
-    @classmethod
-    def joined(cls, parts: "Sequence[LabelColumn]", which: str) -> "LabelColumn":
-        """Concatenate the labels of several lists of entries."""
-        names, place = numbered(np.concatenate([part.names for part in parts]), which)
-        places = np.split(place, np.cumsum([part.names.size for part in parts[:-1]]))
-        return cls(names, np.concatenate([at[part.codes] for at, part in zip(places, parts, strict=True)]))
-
     def with_numbers(self, which: str) -> "LabelColumn":
         """Convert labels to int64 if every name is written as an integer; else return the labels unchanged."""
         numbers = as_numbers(self.names)
-        return self if numbers is self.names else LabelColumn.of(numbers, which, self.codes)
+        return self if numbers is self.names else LabelColumn(*numbered(EncodedLabels(numbers, self.codes), which))
 
     @property
     def labels(self) -> Array:
@@ -63,19 +48,36 @@ class LabelColumn:
 
 
 class EntryBatch(NamedTuple):
-    """Entries of consecutive lines of a file, n of them."""
+    """Entries of consecutive lines of a file, n of them; their labels are not numbered yet."""
+
+    rows: EncodedLabels
+    cols: EncodedLabels
+    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
+
+
+class Columns(NamedTuple):
+    """Entries of a file, n of them."""
 
     rows: LabelColumn
     cols: LabelColumn
-    numbers: tuple[Array, ...]  # values and weights as far as they are read, float32 of shape (n,) each
+    numbers: tuple[Array, ...]  # as in `EntryBatch`
 
     @classmethod
-    def joined(cls, batches: "Sequence[EntryBatch]") -> "EntryBatch":
-        """Concatenate batches."""
-        rows = LabelColumn.joined([batch.rows for batch in batches], "row")
-        cols = LabelColumn.joined([batch.cols for batch in batches], "column")
-        numbers = zip(*(batch.numbers for batch in batches), strict=True)
-        return cls(rows, cols, tuple(map(np.concatenate, numbers)))
+    def of(cls, batches: Iterable[EntryBatch]) -> "Columns":
+        """Concatenate batches, and number their labels."""
+        rows, cols, numbers = zip(*batches, strict=True)
+        row_side, col_side = (numbered_parts(side, which) for side, which in ((rows, "row"), (cols, "column")))
+        return cls(LabelColumn(*row_side), LabelColumn(*col_side), _concatenated(numbers))
+
+
+def joined(batches: Sequence[EntryBatch]) -> EntryBatch:
+    """Concatenate batches."""
+    rows, cols, numbers = zip(*batches, strict=True)
+    return EntryBatch(EncodedLabels.joined(rows), EncodedLabels.joined(cols), _concatenated(numbers))
+
+
+def _concatenated(numbers: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
+    return tuple(map(np.concatenate, zip(*numbers, strict=True)))
 
 
 def as_numbers(names: Array) -> Array:

@@ -10,12 +10,22 @@ import pyarrow.parquet as pq
 from .._arrays import Array
 from .._errors import DataError
 from ..observations.frames import encode_arrow
+from ..observations.labels import EncodedLabels, text_array
 from .dialect import SAID, Reading, describe, place
-from .label_column import LABEL_SIDES, EntryBatch, LabelColumn
-from .text import MAX_FLOAT32
+from .label_column import Columns, EntryBatch
+from .text import FIRST_LINES, MAX_FLOAT32
 
 PARQUET_ROWS = 1 << 20  # rows read at a time
 LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
+
+
+def _first_rows(where: str) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns, and their first values as text, nulls left out."""
+    with pq.ParquetFile(where) as file:
+        names = file.schema_arrow.names
+        for table in file.iter_batches(FIRST_LINES):
+            return names, [[str(value) for value in column.drop_null().to_pylist()] for column in table.columns]
+    return names, [[] for _ in names]
 
 
 class ParquetFile:
@@ -37,20 +47,20 @@ class ParquetFile:
         self.where, self.how = where, how
         self._incomplete: list[int] = []  # rows without a label or a finite value, counted from 0
         with self._errors():
-            names = pq.read_schema(where).names
-        columns = place(names, len(names), how, where)
+            names, first = _first_rows(where)
+        columns = place(names, first, how, where)
         self.names = [names[at] for at in columns.values()]
         repeated = next((name for name in self.names if names.count(name) > 1), None)
         if repeated is not None:
             raise DataError(f"{where} has {names.count(repeated)} columns named {repeated!r}; rename all but one.")
         self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]
 
-    def read(self) -> EntryBatch:
+    def read(self) -> Columns:
         """Read all entries."""
         batches = list(self.batches())
         if not batches:
             raise DataError(f"{self.where} has no entries; give it rows of a row label, a column label and a value.")
-        return EntryBatch.joined(batches)
+        return Columns.of(batches)
 
     def batches(self) -> Iterator[EntryBatch]:
         """Read the entries of up to a million rows at a time."""
@@ -72,22 +82,23 @@ class ParquetFile:
         return f"row {row + 1}", ""
 
     def _batch(self, table: pa.RecordBatch) -> EntryBatch:
-        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(LABEL_SIDES))
+        rows, cols = (self._labels(table.column(k), which) for k, which in enumerate(("row", "column")))
         numbers = (column.to_numpy(zero_copy_only=False) for column in table.columns[2:])
         return EntryBatch(rows, cols, tuple(column.astype(np.float32) for column in numbers))
 
-    def _labels(self, column: pa.Array, which: str) -> LabelColumn:
+    def _labels(self, column: pa.Array, which: str) -> EncodedLabels:
         """Labels of a column; bytes are decoded as UTF-8."""
         try:
             values, codes = encode_arrow(column)
             names = values.to_numpy(zero_copy_only=False)
             if names.dtype.kind in "OT":
-                names = np.array([name.decode() if isinstance(name, bytes) else str(name) for name in names], str)
+                texts = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+                names = text_array(texts, which)
         except (NotImplementedError, UnicodeDecodeError):
             names = np.zeros(0, object)
         if names.dtype.kind not in LABEL_KINDS:
             raise DataError(f"{self.where}: the {which} labels are {column.type}; use text or numbers.")
-        return LabelColumn.of(names, which, codes)
+        return EncodedLabels(names, codes)
 
     def _is_complete(self, table: pa.RecordBatch) -> Array:
         """Mask of the rows without null and with finite numbers, shape (n_rows,)."""

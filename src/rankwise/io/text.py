@@ -17,20 +17,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from .._errors import DataError, SettingError
-from .dialect import Dialect, Reading, describe, guess, is_number, place, split
+from ..kernels.integers import read_integers
+from ..observations.labels import EncodedLabels, label_fault, numbered
+from .dialect import TRUTH, Dialect, Reading, as_value, describe, guess, is_value, place, split
 from .files import opened
-from .label_column import LABEL_SIDES, WHOLE, EntryBatch, LabelColumn
+from .label_column import WHOLE, Columns, EntryBatch
 
-ARROW_BYTES = 1 << 24  # bytes given to pyarrow at a time, some 600,000 ratings
-FIRST_LINES = 100  # lines by which the labels are guessed to be integers
+ARROW_BYTES = 1 << 21  # bytes given to pyarrow at a time: they and their columns fit the cache of a core
+FIRST_LINES = 200  # lines by which columns and their types are guessed
 BATCH_ENTRIES = 1 << 19  # entries in a batch of the line reader
 DIALECT_BYTES = 1 << 16  # bytes that the dialect is guessed from
 SHOWN_CHARACTERS = 80  # characters of a bad line that an error repeats
-MAX_LABEL = 1000  # characters of a label; longer ones come from a quote that is never closed
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 UNIT = b"\x1f"  # replaces the separator "::", since pyarrow splits at single bytes only
 ODD_QUOTES = re.compile(rb'^[^"\n]*"(?:[^"\n]*"[^"\n]*")*[^"\n]*$', re.MULTILINE)
@@ -79,20 +79,28 @@ class TextFile:
         self.where, self.how = where, how
         self.sample = _first_lines(where, how)
         self.dialect = guess(self.sample, how, where)
-        self.columns = place(self.dialect.names, self.dialect.n_fields, how, where)
+        self.first = self._first_fields()
+        self.columns = place(self.dialect.names, self.first, how, where)
         self.notes = [f"{where}: {self._guessed('; ')}."]
+
+    def _first_fields(self) -> list[list[str]]:
+        """Fields of the first lines below the header, column by column."""
+        start, comment = self.dialect.start, self.dialect.comment
+        lines = [line for line in self.sample[start:] if line.strip() and not (comment and line.startswith(comment))]
+        rows = [self.dialect.split(line) for line in lines[:FIRST_LINES]]
+        return [[fields[at] for fields in rows if len(fields) > at] for at in range(self.dialect.n_fields)]
 
     def _guessed(self, joint: str) -> str:
         return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
 
-    def read(self) -> EntryBatch:
+    def read(self) -> Columns:
         """Read all entries; labels are int64 where all of a side are written as integers, else text."""
         for batches in self.readers():
             try:
-                rows, cols, numbers = EntryBatch.joined(list(batches))
+                rows, cols, numbers = Columns.of(batches)
             except Irregular:
                 continue
-            return EntryBatch(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
+            return Columns(rows.with_numbers("row"), cols.with_numbers("column"), numbers)
         raise AssertionError("unreachable: the line reader reads or rejects every file")
 
     def readers(self) -> Iterator[Iterator[EntryBatch]]:
@@ -127,9 +135,14 @@ class TextFile:
 
     def _is_whole(self, role: str) -> bool:
         """Whether the labels in the first lines are integers; a guess, which the batches check."""
-        at, skip = self.columns[role], self.dialect.start
-        lines = [self.dialect.split(line) for line in self.sample[skip : skip + FIRST_LINES] if line.strip()]
-        return all(WHOLE.fullmatch(fields[at]) for fields in lines if len(fields) > at)
+        return all(map(WHOLE.fullmatch, self.first[self.columns[role]]))
+
+    def _arrow_type(self, role: str) -> pa.DataType:
+        """Type of a column, true and false by its first lines; pyarrow rejects a block that is of another type."""
+        if role in ("row", "col"):
+            return pa.string()
+        fields = self.first[self.columns[role]]
+        return pa.bool_() if fields and all(text.lower() in TRUTH for text in fields) else pa.float64()
 
     def _arrow_batches(self, whole: tuple[bool, ...]) -> Iterator[EntryBatch]:
         """Parse as many blocks at a time as pyarrow has threads, and return them in order."""
@@ -144,7 +157,7 @@ class TextFile:
             raise Irregular
 
     def _blocks(self) -> Iterator[bytes]:
-        """Whole lines below the header, some 16 MB at a time."""
+        """Whole lines below the header, some 2 MB at a time."""
         with opened(self.where) as stream:
             for _ in range(self.dialect.start):
                 stream.readline()
@@ -160,14 +173,11 @@ class TextFile:
             if not block or block.isspace():
                 return None
             table = self._parsed_block(block)
-            sides = [
-                _integers(table.column(k), which) if whole[k] else _texts(table.column(k), which)
-                for k, which in enumerate(LABEL_SIDES)
-            ]
+            sides = [(_integers if whole[k] else _texts)(table.column(k).combine_chunks()) for k in range(2)]
         except (pa.ArrowException, UnicodeDecodeError):
             raise Irregular from None
         numbers = [column.to_numpy() for column in table.columns[2:]]
-        if not all((np.abs(column) <= MAX_FLOAT32).all() for column in numbers):
+        if not all(column.min() >= -MAX_FLOAT32 and column.max() <= MAX_FLOAT32 for column in numbers):  # not with NaN
             raise Irregular
         return EntryBatch(sides[0], sides[1], tuple(column.astype(np.float32) for column in numbers))
 
@@ -175,7 +185,7 @@ class TextFile:
         """Columns of a block, in the order of `columns`; a quote character is one where the csv module has it."""
         separator = self.dialect.separator
         names = [f"f{at}" for at in self.columns.values()]  # as pyarrow numbers columns without a header
-        types = [pa.string() if role in ("row", "col") else pa.float64() for role in self.columns]
+        types = map(self._arrow_type, self.columns)
         return pacsv.read_csv(
             pa.BufferReader(block),
             pacsv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(block) + 1),
@@ -244,14 +254,14 @@ class TextFile:
             return f"{max(self.columns.values()) + 1} columns are needed, and it has {len(fields)}{unclosed}"
         if not row or not col:
             return "a label is missing"
-        if len(row) > MAX_LABEL or len(col) > MAX_LABEL:
-            return f"a label has more than {MAX_LABEL} characters, as if a quote were never closed"
+        if fault := label_fault(row) or label_fault(col):
+            return f"a label {fault}, as if a quote were never closed"
         for text in texts:
-            if not is_number(text):
+            if not is_value(text):
                 return _not_a_number(text)
-            if not abs(float(text)) <= MAX_FLOAT32:
+            if not abs(as_value(text)) <= MAX_FLOAT32:
                 return f"{text!r} is not a finite number"
-        return [row, col, *map(float, texts)]
+        return [row, col, *map(as_value, texts)]
 
     def _reject(self, bad: "_BadLines", n_good: int) -> None:
         remedy = "correct the file, or leave such lines out with skip_bad_lines=True."
@@ -286,34 +296,27 @@ def _simplified(block: bytes, dialect: Dialect) -> bytes:
     return block
 
 
-def _integers(column: pa.ChunkedArray, which: str) -> LabelColumn:
-    """Labels as int64, if all of them are written as integers; raise `Irregular` if not.
-
-    Nothing is shorter than an integer without leading zeros and plus signs, so that the number of bytes decides.
-    """
-    numbers = column.cast(pa.int64()).to_numpy()
-    least, most = int(numbers.min()), int(numbers.max())
-    if max(-least, most) >= 10**18:
+def _integers(column: pa.StringArray) -> EncodedLabels:
+    """Labels as int64, if all of them are written as integers; raise `Irregular` if not."""
+    _, ends, text = column.buffers()
+    numbers = np.empty(len(column), np.int64)
+    if not read_integers(np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int32), numbers):
         raise Irregular
-    sizes = np.abs(numbers) if least < 0 else numbers
-    n_digits = numbers.size + sum(int(np.count_nonzero(sizes >= 10**k)) for k in range(1, len(str(max(-least, most)))))
-    if pc.sum(pc.binary_length(column)).as_py() != n_digits + int(np.count_nonzero(numbers < 0)):
-        raise Irregular
-    return LabelColumn.of(numbers, which)
+    return EncodedLabels(numbers)
 
 
-def _texts(column: pa.ChunkedArray, which: str) -> LabelColumn:
+def _texts(column: pa.StringArray) -> EncodedLabels:
     """Labels as text without the blanks around them; raise `Irregular` if one is empty or too long."""
-    encoded = column.combine_chunks().dictionary_encode()
+    encoded = column.dictionary_encode()
     names = [name.strip() for name in encoded.dictionary.to_pylist()]
-    if "" in names or max(map(len, names)) > MAX_LABEL:
+    if "" in names or any(map(label_fault, names)):
         raise Irregular
-    return LabelColumn.of(np.array(names), which, encoded.indices.to_numpy())
+    return EncodedLabels(np.array(names), encoded.indices.to_numpy())
 
 
 def _batch(entries: list[list[Any]]) -> EntryBatch:
     rows, cols, *numbers = zip(*entries, strict=True)
-    sides = [LabelColumn.of(np.array(side), which) for side, which in zip((rows, cols), LABEL_SIDES, strict=True)]
+    sides = [EncodedLabels(*numbered(np.array(side), which)) for side, which in ((rows, "row"), (cols, "column"))]
     return EntryBatch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
 
 

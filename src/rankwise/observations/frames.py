@@ -7,7 +7,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import DataError, SettingError
-from .labels import numbered
+from .labels import numbered, text_array
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -109,15 +109,15 @@ def read_wide(frame: Any, row: Any = None) -> tuple[Array, tuple[Any, Any]]:
     columns = [numbers_of(frame.get_column(name), name, advice) for name in names]
     array = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     _refuse_list(array)
-    labels = np.asarray(names)
+    labels = text_array(names, "column") if all(isinstance(name, str) for name in names) else np.asarray(names)
     if labels.dtype.kind in "US" and not all(isinstance(name, str) for name in names):
         raise DataError("The names of the frame's columns mix types; make them all text or all numbers.")
-    return array, (None if rows is None else _or_none(np.asarray(rows)), _or_none(labels))
+    return array, (None if rows is None else _or_none(np.asarray(rows), "row"), _or_none(labels, "column"))
 
 
 def read_columns(frame: Any) -> list[Array]:
     """Columns of a frame as arrays of shape (n_lines,) each."""
-    return [_as_text(_plain(column)) for column in as_frame(frame).iter_columns()]
+    return [_as_text(_plain(column), "row or column") for column in as_frame(frame).iter_columns()]
 
 
 def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
@@ -149,7 +149,7 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
     else:
         values, codes = encode_arrow(column.to_arrow())
         distinct = _objects(values.to_pylist()) if _has_zone(column) else values.to_numpy(zero_copy_only=False)
-    labels, place = numbered(_as_text(distinct), which)
+    labels, place = numbered(_as_text(distinct, which), which)
     return labels, np.append(place, -1)[codes]
 
 
@@ -245,10 +245,10 @@ def _refuse_list(array: Array) -> None:
         )
 
 
-def _as_text(labels: Array) -> Array:
+def _as_text(labels: Array, which: str) -> Array:
     """Convert object arrays of str to NumPy text; others are returned unchanged."""
     text = labels.dtype.kind == "O" and labels.size > 0 and all(isinstance(label, str) for label in labels)
-    return labels.astype(str) if text else labels
+    return text_array(labels.tolist(), which) if text else labels
 
 
 def _has_zone(column: "nw.Series[Any]") -> bool:
@@ -263,7 +263,7 @@ def _plain(column: "nw.Series[Any]") -> Array:
     return _objects(column.to_list()) if _has_zone(column) else np.asarray(column.to_numpy())
 
 
-def _or_none(labels: Array) -> Array | None:
+def _or_none(labels: Array, which: str) -> Array | None:
     """Labels, or None if they are the numbers 0, 1, ..."""
-    labels = _as_text(labels)
+    labels = _as_text(labels, which)
     return None if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(labels.size)) else labels

@@ -1,5 +1,6 @@
 """Labels of rows and columns: validation, numbering, and `LabelIndex`, which matches two sets of labels."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cached_property
@@ -12,8 +13,10 @@ from .._arrays import Array
 from .._errors import DataError
 
 LABEL_KINDS = "biufUSmMO"  # NumPy types of labels: those that model files hold, and objects
+SHOWN = 40  # characters of a label that an error repeats
 MIXED = "The {} labels mix types that cannot be sorted; make them all text or numbers."
 SMALL_TABLE = 1 << 20  # a range of integer labels that is worth a table whatever their number
+MAX_LABEL = 1000  # characters: arrays of text give every label the space of the longest
 NO_LABEL = np.iinfo(np.int64).min  # stands for text that is no integer label
 
 
@@ -165,6 +168,40 @@ class LabelIndex:
         return keys
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedLabels:
+    """Row or column labels of n entries, before they are numbered.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_names,)
+        Labels, in any order, repeats allowed.
+    codes : ndarray of int, shape (n,), or None
+        Index into `names` of each entry's label. None means that `names` has one label per entry, so that n = n_names.
+    """
+
+    names: Array
+    codes: Array | None = None
+
+    def __len__(self) -> int:
+        return int(self.names.size if self.codes is None else self.codes.size)
+
+    def chosen(self, entries: Array) -> "EncodedLabels":
+        """Labels of some entries, by their mask or numbers, without the names that none of them has."""
+        if self.codes is None:
+            return EncodedLabels(self.names[entries])
+        used, codes = np.unique(self.codes[entries], return_inverse=True)
+        return EncodedLabels(self.names[used], codes)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[EncodedLabels]") -> "EncodedLabels":
+        """Concatenate the labels of several lists of entries; all of them have codes, or none has."""
+        names = np.concatenate([part.names for part in parts])
+        starts = np.cumsum([0, *(part.names.size for part in parts)])
+        codes = [part.codes + start for part, start in zip(parts, starts, strict=False) if part.codes is not None]
+        return cls(names, np.concatenate(codes) if codes else None)
+
+
 def as_labels(labels: Any, size: int, axis: str) -> Array | None:
     """Labels as a read-only array of shape (size,); DataError unless all are distinct and none is missing."""
     if labels is None:
@@ -180,14 +217,43 @@ def as_labels(labels: Any, size: int, axis: str) -> Array | None:
     return array
 
 
-def numbered(labels: ArrayLike, axis: str) -> tuple[Array, Array]:
+def label_fault(label: str | bytes) -> str | None:
+    """Return what is wrong with a label of text or bytes, in words; None if nothing is."""
+    if len(label) > MAX_LABEL:
+        return f"has more than {MAX_LABEL} characters"
+    zero = "\0" if isinstance(label, str) else b"\0"
+    return "ends in a zero character, which arrays of text drop" if label[-1:] == zero else None
+
+
+def check_text(labels: Iterable[Any], axis: str) -> None:
+    """Raise DataError if a label of text or bytes is too long, or if NumPy would change it; others may be anything."""
+    for label in labels:
+        if isinstance(label, str | bytes) and (fault := label_fault(label)):
+            raise DataError(f"The {axis} label {label[:SHOWN]!r} {fault}; give it another name.")
+
+
+def text_array(labels: Sequence[str], axis: str) -> Array:
+    """Labels as an array of text; DataError if one is too long, or would be changed."""
+    check_text(labels, axis)
+    return np.array(labels, str)
+
+
+def numbered(labels: "ArrayLike | EncodedLabels", axis: str) -> tuple[Array, Array]:
     """Distinct labels in sorted order, and the number among them of every entry's label, shape (n,)."""
-    array = _as_array(labels, axis)
-    close = max(SMALL_TABLE, 2 * array.size)
-    if array.dtype.kind in "iu" and array.size and int(array.max()) - int(array.min()) < close:
-        return _numbered_by_table(array.ravel())
-    distinct, numbers = _distinct(array, axis, return_inverse=True)
-    return distinct, numbers.ravel()
+    encoded = labels if isinstance(labels, EncodedLabels) else EncodedLabels(_as_array(labels, axis).ravel())
+    return numbered_parts([encoded], axis)
+
+
+def numbered_parts(parts: "Sequence[EncodedLabels]", axis: str) -> tuple[Array, Array]:
+    """Number the labels of consecutive lists of entries; returns those of `numbered` for all of them together."""
+    arrays = [part.names for part in parts if part.names.size and part.codes is None]
+    if len(arrays) == len(parts) and all(array.dtype.kind in "iu" for array in arrays):
+        least, most = min(int(array.min()) for array in arrays), max(int(array.max()) for array in arrays)
+        if most - least < max(SMALL_TABLE, 2 * sum(array.size for array in arrays)):
+            return _numbered_by_table(arrays, least, most)
+    joined = EncodedLabels.joined(parts)
+    distinct, numbers = _distinct(joined.names, axis, return_inverse=True)
+    return distinct, numbers if joined.codes is None else numbers[joined.codes]
 
 
 def _check_count(count: int, size: int, axis: str) -> None:
@@ -200,6 +266,8 @@ def _as_array(labels: Any, axis: str) -> Array:
 
     NumPy would turn numbers beside text into text, so that 1 and "1" were the same.
     """
+    if isinstance(labels, list | tuple):
+        check_text(labels, axis)  # before they take the space of the longest
     try:
         array = _as_objects(np.asarray(labels))
     except ValueError:
@@ -212,6 +280,8 @@ def _as_array(labels: Any, axis: str) -> Array:
         kind = str if array.dtype.kind == "U" else bytes
         if not all(isinstance(label, kind) for label in labels):
             raise DataError(MIXED.format(axis))
+    elif array.dtype.kind == "O" or (array.dtype.kind in "US" and array.dtype.itemsize > MAX_LABEL):
+        check_text(array.flat, axis)
     return array
 
 
@@ -232,14 +302,24 @@ def _distinct(labels: Array, axis: str, **options: Any) -> Any:
     return result
 
 
-def _numbered_by_table(labels: Array) -> tuple[Array, Array]:
-    """Distinct labels and numbers of integers that lie close together, without sorting: O(n + range)."""
-    least = labels.min()
-    place = (labels.astype(np.int64 if labels.dtype.kind == "i" else np.uint64) - least).astype(np.int64)
-    present = np.zeros(int(place.max()) + 1, bool)
-    present[place] = True
-    distinct = np.arange(present.size)[present].astype(labels.dtype) + least
-    return distinct, (np.cumsum(present) - 1)[place]
+def _numbered_by_table(arrays: Sequence[Array], least: int, most: int) -> tuple[Array, Array]:
+    """Distinct labels and numbers of integers from `least` to `most`, without sorting: O(n + most - least)."""
+    kind = np.result_type(*arrays)
+    start = kind.type(least)
+
+    def places(array: Array) -> Array:  # these differences fit into int64, though a label may not
+        return np.asarray(np.subtract(array, start, dtype=np.int64, casting="unsafe"))
+
+    present = np.zeros(most - least + 1, bool)
+    for array in arrays:
+        present[places(array)] = True
+    number_of = np.cumsum(present) - 1
+    numbers = np.empty(sum(array.size for array in arrays), np.int64)
+    end = 0
+    for array in arrays:
+        end += array.size
+        np.take(number_of, places(array), out=numbers[end - array.size : end], mode="clip")
+    return np.flatnonzero(present).astype(kind) + start, numbers
 
 
 def _as_times(keys: Array, kind: str) -> Array:

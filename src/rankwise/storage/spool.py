@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._errors import DataError
@@ -30,7 +30,7 @@ class Numbering:
         self.names: Array | None = None  # sorted labels
         self.codes = np.zeros(0, np.uint32)  # of these labels
 
-    def encode(self, labels: ArrayLike) -> NDArray[np.uint32]:
+    def encode(self, labels: Any) -> NDArray[np.uint32]:
         """Return the code of each label of a chunk."""
         names, places = numbered(labels, self.which)
         if self.names is None:
