@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-The names of methods, losses and decodings are written out, so that help and completion import nothing heavy; a test
-compares them with the registries.
+The names of methods, losses and decodings are written out, so that help and completion import nothing heavy; tests
+compare them with the registries.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ LOSS_CHOICES = (
 ORDINAL = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose parameter is the number of levels
 PARAMETRIC = ("huber", "quantile", "epsilon-insensitive", *ORDINAL)  # losses with a parameter
 DECODING_CHOICES = ("clip", "round", "mean", "median", "class", "probability")
+RISK = 1.0  # of `recommend`
 OFFSET_CHOICES = ("auto", "both", "rows", "columns", "global", "none")
 
 FILE = click.Path(path_type=Path)

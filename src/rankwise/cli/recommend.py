@@ -1,4 +1,4 @@
-"""``rankwise recommend``: the columns with the highest predictions in a row."""
+"""``rankwise recommend``: the columns with the highest scores in a row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ class RecommendOptions:
     count: int
     include_seen: bool
     rank: int | None
+    risk: float
     every: bool
     output: Path | None
     force: bool
@@ -72,7 +73,9 @@ def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> I
     n = min(options.count, model.shape[1])  # more would be padding
     for start in range(0, len(rows), RANKED_ROWS):
         part = rows[start : start + RANKED_ROWS]
-        labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank)
+        labels, scores = model.recommend(
+            part, n, exclude_seen=not options.include_seen, rank=options.rank, risk=options.risk
+        )
         for row, names, row_scores in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
             yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
 

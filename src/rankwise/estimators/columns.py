@@ -3,14 +3,14 @@
 Predictions are relative to the best constant of a column, so that rows without entries and pruned factors predict it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from .._arrays import Array
-from ..losses import Logistic, Loss, Poisson
+from ..losses import Huber, Logistic, Loss, Poisson, Square
 from ..losses.levels import LevelsLoss, cumulative_log_odds
 from ..losses.links import response
 
@@ -74,27 +74,95 @@ class Constant(Column):
 
 
 @dataclass(frozen=True)
-class Real(Column):
+class Fill:
+    """Range of the numbers that fill a column, and their regression towards the column's mean.
+
+    Attributes
+    ----------
+    low, high : float
+    slope : float
+        From 0, which fills with `mean`, to 1.
+    centre : float
+        Mean of the predictions where the column is observed.
+    mean : float
+        Mean of the column.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    slope: float = 1.0
+    centre: float = 0.0
+    mean: float = 0.0
+
+    @classmethod
+    def learn(cls, low: float, high: float, values: Array, predictions: Array) -> "Fill":
+        """Least squares of values on predictions made without them, both of shape (n,).
+
+        The slope is shrunk by its standard error, which allows for heavy tails, so that predictions that do not lower
+        the squared error are not used.
+        """
+        predictions = predictions.clip(low, high)
+        centre, mean = float(predictions.mean()), float(values.mean())
+        x, y = predictions - centre, values - mean
+        squares = float(x @ x)
+        slope = float(x @ y) / squares if squares > 0 else 0.0
+        if slope <= 0:
+            return cls(low, high, 0.0, centre, mean)
+        variance = float(np.sum((x * (y - slope * x)) ** 2)) / squares**2
+        return cls(low, high, min(1.0, slope * max(0.0, 1.0 - variance / slope**2)), centre, mean)
+
+    def __call__(self, predictions: Array) -> Array:
+        """Return the numbers to fill in."""
+        inside = predictions.clip(self.low, self.high)
+        return np.asarray((self.mean + self.slope * (inside - self.centre)).clip(self.low, self.high))
+
+
+@dataclass(frozen=True)
+class Numbers(Column):
+    """Numbers or counts."""
+
+    fill: Fill
+
+    def predictions(self, x: Array) -> Array:
+        """Return predictions in the unit of the column, shape (n,)."""
+        raise NotImplementedError
+
+    def values(self, x: Array) -> Array:
+        """Return predictions within the range of the column, and shrunk towards its mean."""
+        return self.fill(self.predictions(x))
+
+    def calibrated(self, values: Array, x: Array) -> "Numbers":
+        """Return the column with `fill` learned from its values and predictions that were made without them.
+
+        Losses of medians and other quantiles are left as they are: least squares would move them to the mean.
+        """
+        if not isinstance(self.losses[0], Square | Huber | Poisson):
+            return self
+        return replace(self, fill=Fill.learn(self.fill.low, self.fill.high, values, self.predictions(x)))
+
+
+@dataclass(frozen=True)
+class Real(Numbers):
     """Numbers, standardized by their median and spread."""
 
     centre: float
     unit: float
 
     @classmethod
-    def learn(cls, values: Array, loss: Loss) -> "Real":
+    def learn(cls, values: Array, loss: Loss, fill: Fill) -> "Real":
         """Use the median absolute deviation as the unit, or the standard deviation where the former is zero."""
         centre = float(np.median(values))
         unit = NORMAL * float(np.median(np.abs(values - centre))) or float(np.std(values))
         targets = (values - centre) / unit
         ends = float(targets.min()), float(targets.max())
         best = minimize_scalar(lambda x: float(loss.value(x, targets).sum()), bounds=ends, method="bounded")
-        return cls((loss,), (float(best.x),), centre, unit)
+        return cls((loss,), (float(best.x),), fill, centre, unit)
 
     def targets(self, values: Array) -> Array:
         """Standardize the values."""
         return (values[:, None] - self.centre) / self.unit
 
-    def values(self, x: Array) -> Array:
+    def predictions(self, x: Array) -> Array:
         """Undo the standardization."""
         return np.asarray(self.centre + self.unit * (x[:, 0] + self.shifts[0]))
 
@@ -104,19 +172,19 @@ class Real(Column):
 
 
 @dataclass(frozen=True)
-class Count(Column):
+class Count(Numbers):
     """Counts; a prediction is the logarithm of the rate over the mean count."""
 
     @classmethod
-    def learn(cls, values: Array) -> "Count":
+    def learn(cls, values: Array, fill: Fill) -> "Count":
         """Use the logarithm of the mean as the shift."""
-        return cls((Poisson(),), (float(np.log(max(values.mean(), 1e-9))),))
+        return cls((Poisson(),), (float(np.log(max(values.mean(), 1e-9))),), fill)
 
     def targets(self, values: Array) -> Array:
         """Return the counts."""
         return values[:, None]
 
-    def values(self, x: Array) -> Array:
+    def predictions(self, x: Array) -> Array:
         """Return expected counts."""
         return response("log", x[:, 0] + self.shifts[0])
 
