@@ -106,8 +106,32 @@ def test_without_standard_deviations_the_prediction_alone_ranks():
         for found, wanted in zip(one.recommend([2], **options), one.recommend([2], risk=0, **options), strict=True):
             assert np.array_equal(found, wanted)
     for risk in (-1.0, np.nan, np.inf, "high", None, True):
-        with pytest.raises(SettingError, match="`risk` must be a number of at least zero"):
+        with pytest.raises(SettingError, match="`risk` must be a number of at least zero or 'auto'"):
             model.recommend(0, risk=risk)
+
+
+def test_by_default_items_with_few_ratings_do_not_crowd_out_what_is_known_to_be_good():
+    """Ratings of a few popular items and of many that hardly anybody has rated, as of books; chosen by taste."""
+    rng, (n_users, n_items, n) = np.random.default_rng(0), (300, 600, 6000)
+    popular = np.exp(1.8 * rng.standard_normal(n_items))
+    users, items = rng.integers(n_users, size=4 * n), rng.choice(n_items, 4 * n, p=popular / popular.sum())
+    taste, kind = rng.standard_normal((n_users, 3)), rng.standard_normal((n_items, 3))
+    match = (taste[users] * kind[items]).sum(axis=1)
+    stars = 7.6 + 0.5 * rng.standard_normal(n_items)[items] + 0.4 * match + 1.4 * rng.standard_normal(4 * n)
+    chosen = np.flatnonzero(rng.random(4 * n) < 1 / (1 + np.exp(1 - 1.5 * match)))
+    chosen = chosen[np.unique(users[chosen] * n_items + items[chosen], return_index=True)[1]]
+    held_out = rng.random(chosen.size) < 0.2
+    train, test = chosen[~held_out], chosen[held_out & (stars[chosen] >= 8)]
+    data = Observations.from_coo(users[train], items[train], stars[train], (n_users, n_items))
+    model = MatrixCompletion().fit(data).model_
+
+    def hits(**options):
+        best = model.recommend(np.arange(n_users), 20, **options)[0]
+        return np.mean([item in best[user] for user, item in zip(users[test], items[test], strict=True)])
+
+    assert hits() > 1.2 * hits(risk=0)
+    signs = replace(model, link="logit")
+    assert np.array_equal(signs.recommend([1, 2])[0], signs.recommend([1, 2], risk=0)[0])
 
 
 @settings(max_examples=60, deadline=None)

@@ -168,9 +168,8 @@ def predict(**arguments: Any) -> None:
 @click.option(
     "--risk",
     type=click.FloatRange(min=0),
-    default=options.RISK,
-    show_default=True,
-    help="Standard deviations to deduct from each prediction, if the model has them; 0 ranks by the predictions.",
+    help="Standard deviations to deduct from each prediction, if the model has them; 0 ranks by the predictions. By "
+    "default 3, and 0 for signs and counts.",
 )
 @click.option("--all", "every", is_flag=True, help="List the best columns of all rows.")
 @click.option(

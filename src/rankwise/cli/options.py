@@ -22,7 +22,6 @@ LOSS_CHOICES = (
 ORDINAL = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose parameter is the number of levels
 PARAMETRIC = ("huber", "quantile", "epsilon-insensitive", *ORDINAL)  # losses with a parameter
 DECODING_CHOICES = ("clip", "round", "mean", "median", "class", "probability")
-RISK = 1.0  # of `recommend`
 OFFSET_CHOICES = ("auto", "both", "rows", "columns", "global", "none")
 
 FILE = click.Path(path_type=Path)

@@ -26,7 +26,7 @@ class RecommendOptions:
     count: int
     include_seen: bool
     rank: int | None
-    risk: float
+    risk: float | None
     every: bool
     output: Path | None
     force: bool
@@ -71,11 +71,10 @@ def row_labels(model: LowRankModel, options: RecommendOptions) -> Any:
 def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[RankedRow]:
     """Yield the label of each row with its best columns and their scores."""
     n = min(options.count, model.shape[1])  # more would be padding
+    risk = "auto" if options.risk is None else options.risk
     for start in range(0, len(rows), RANKED_ROWS):
         part = rows[start : start + RANKED_ROWS]
-        labels, scores = model.recommend(
-            part, n, exclude_seen=not options.include_seen, rank=options.rank, risk=options.risk
-        )
+        labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank, risk=risk)
         for row, names, row_scores in zip(part.tolist(), labels.tolist(), scores.tolist(), strict=True):
             yield row, [(name, score) for name, score in zip(names, row_scores, strict=True) if score > -np.inf]
 

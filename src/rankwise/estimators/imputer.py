@@ -26,6 +26,7 @@ COLD_STARTS = 3  # fits of the first model from scratch, each with the noise per
 MAX_FITS = 12  # of the first model; from the fourth on they are warm-started
 WARM_SWEEPS = 5  # of a warm-started fit
 FOLDS = 5  # parts of the cells that are held back in turn to calibrate the fills of numbers
+FOLD_TOL = 1e-4  # relative change of a row's factors below which its filled values no longer change
 NOISE_TOL = 0.1  # relative change of the noise below which the first model is final
 
 
@@ -238,7 +239,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         for model, scales in self.fits_:
             new, loss = self.table_.problem(targets, scales, n_rows)
             if new is not None:  # None if no row has any value
-                predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
+                predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs, tol=FOLD_TOL).to_dense() / len(
+                    self.fits_
+                )
         return predictions
 
     def _check(self) -> None:

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 from .._errors import SettingError
 from ..losses import Loss
 from ..model import LowRankModel, Residuals, save, summary_html
-from ..model.ranking import RISK
 from ..observations import Observations
 from ..solvers import fold_in
 from ..solvers.validation import need_in_memory
@@ -79,7 +78,7 @@ class PredictionMethods(LowRankEstimator):
         exclude_seen: bool = True,
         only: ArrayLike | None = None,
         rank: int | None = None,
-        risk: float = RISK,
+        risk: float | str = "auto",
     ) -> tuple[Any, Any]:
         """Return labels and scores of the `n` best columns for each row; see `LowRankModel.recommend`.
 

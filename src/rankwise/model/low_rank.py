@@ -241,7 +241,7 @@ class LowRankModel:
         exclude_seen: bool = True,
         only: ArrayLike | None = None,
         rank: int | None = None,
-        risk: float = ranking.RISK,
+        risk: float | str = "auto",
         n_jobs: int | None = -1,
     ) -> Ranked:
         """Return the columns with the highest scores for each row, best first; ties go to the lower column number.
@@ -260,8 +260,8 @@ class LowRankModel:
             Columns to choose among; all by default.
         rank : int, optional
             Any rank of the path.
-        risk : float, default=1
-            0 ranks by the prediction alone, as without posterior variances (other methods than "bayes", lower ranks).
+        risk : float or "auto", default="auto"
+            "auto" is 3, or 0 under a logit or log link. 0 without posterior variances (method="bayes", full rank).
         n_jobs : int, default=-1
             Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
 
