@@ -275,10 +275,10 @@ def test_categories_that_fit_did_not_see_are_kept_and_count_as_missing(fitted):
 
 
 def skewed(n_rows=300, seed=0):
-    """Columns that are mostly zero and otherwise heavy-tailed, of which two follow from each other; some hidden."""
+    """Six columns that are mostly zero and otherwise heavy-tailed, and two normal ones in proportion; some hidden."""
     rng = np.random.default_rng(seed)
     X = np.exp(1.5 * rng.standard_normal((n_rows, 8))) * (rng.random((n_rows, 8)) < 0.35)
-    X[:, 1] = 2 * X[:, 0] + 0.1 * X[:, 1]
+    X[:, 6:] = np.outer(rng.standard_normal(n_rows), [1.0, 2.0]) + 0.1 * rng.standard_normal((n_rows, 2))
     hidden = rng.random(X.shape) < 0.2
     return X, np.where(hidden, np.nan, X), hidden
 
@@ -292,7 +292,7 @@ def test_skewed_columns_are_filled_from_their_range_and_no_worse_than_by_their_m
         return np.sqrt([np.mean((guess - X)[hidden[:, j], j] ** 2) for j in range(8)])
 
     best = np.minimum(*(errors(np.broadcast_to(each(seen, axis=0), X.shape)) for each in (np.nanmean, np.nanmedian)))
-    assert (errors(filled) <= 1.02 * best).all() and errors(filled)[1] < 0.8 * best[1]
+    assert (errors(filled) <= 1.02 * best).all() and (errors(filled) < 0.7 * best)[6:].all()
 
 
 def test_fills_may_leave_the_observed_range_if_asked_to():

@@ -164,11 +164,14 @@ def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
 
 
 def _extrapolated(first: Array, second: Array, third: Array) -> Array:
-    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008)."""
+    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008).
+
+    Iterates that alternate around their limit have a length of 1/2, which takes them to the middle.
+    """
     step = second.astype(np.float64) - first
     change = third.astype(np.float64) - second - step
     size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, change))
-    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 1.0, FARTHEST)
+    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 0.5, FARTHEST)
     return np.ascontiguousarray(first + 2 * length * step + length**2 * change, first.dtype)
 
 
