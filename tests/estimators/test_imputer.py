@@ -291,7 +291,7 @@ def test_skewed_columns_are_filled_from_their_range_and_no_worse_than_by_their_m
     def errors(guess):
         return np.sqrt([np.mean((guess - X)[hidden[:, j], j] ** 2) for j in range(8)])
 
-    best = np.minimum(*(errors(np.broadcast_to(each(seen, axis=0), X.shape)) for each in (np.nanmean, np.nanmedian)))
+    best = errors(np.broadcast_to(np.nanmean(seen, axis=0), X.shape))
     assert (errors(filled) <= 1.02 * best).all() and (errors(filled) < 0.7 * best)[6:].all()
 
 
