@@ -29,9 +29,10 @@ errors = [
 ]
 print(f"RMSE {errors[-1]:.3f} stars; without components, from the offsets of users and films alone, {errors[0]:.3f}")
 
-# 4. Recommend the films with the highest predictions that the user has not rated.
+# 4. Recommend films that the user has not rated: those with the highest predictions less a share of their uncertainty.
 user = train.row_labels[0]
-best, stars = model.recommend(user, 8)
+best, _ = model.recommend(user, 8)
+stars = model.predict_entries([user] * 8, best)
 
 # 5. Compute intervals that contain 80 % of new ratings.
 low, high = model.predict_interval([user] * 8, best, coverage=0.8, clip=True)

@@ -21,8 +21,8 @@ dirty = np.where(ruined, rng.choice([0.0, 16.0], clean.shape), clean)
 estimators = {
     "square loss": rw.MatrixCompletion("square", rank=20),
     "l1 loss": rw.MatrixCompletion("l1", rank=20),
-    "pursuit, l1 loss": rw.RobustFactorization("l1", rank=20, offsets="columns"),
-    "pursuit, Huber's loss": rw.RobustFactorization("huber", rank=20, offsets="columns"),
+    "pursuit, l1 loss": rw.RobustFactorization("l1", rank=20, method="glrl-nonsmooth", offsets="columns"),
+    "pursuit, Huber's loss": rw.RobustFactorization("huber", rank=20, method="eglrl", offsets="columns"),
 }
 
 # 4. Reconstruct the images, clipped to the range of pixels, and compare the corrupted pixels with the originals.

@@ -418,6 +418,19 @@ def test_evaluate_gives_numpys_numbers_and_says_what_it_left_out(model, folder, 
     assert "line 52" in run("evaluate", model, tmp_path / "held.csv", "--unknown", "error", code=1).stderr
 
 
+def test_evaluate_shows_what_offsets_and_a_constant_reach(model, folder, tmp_path):
+    observations, known = read_file(folder / "ratings.csv"), rankwise.load(model)
+    write(tmp_path / "held.csv", observations, slice(10, 60))
+    row, col, targets = (part[10:60] for part in (observations.rows, observations.cols, observations.targets))
+    found = json.loads(run("evaluate", model, tmp_path / "held.csv", "--json").stdout)["baselines"]
+    errors = known.offsets.to_dense()[row, col] - targets
+    assert found["offsets alone"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)
+    assert found["constant"]["mean_loss"] <= known.loss.value(targets.mean(), targets).mean() + 1e-9
+    assert found["constant"]["rmse"] == pytest.approx(np.std(targets), rel=0.02)
+    shown = run("evaluate", model, tmp_path / "held.csv").stdout
+    assert "offsets alone" in shown and f"{found['constant']['rmse']:.4f}" in shown
+
+
 def test_scores_beyond_all_numbers_are_null_in_json(tmp_path):
     offsets = Offsets(1000.0, np.zeros(3), np.zeros(2))
     parts = np.ones((1, 1)), np.ones((3, 1)), np.ones((2, 1))

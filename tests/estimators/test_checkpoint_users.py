@@ -41,7 +41,7 @@ ESTIMATORS = {
     "default": MatrixCompletion(rank=4),
     "pursuit of a rank that is chosen": MatrixCompletion("square", method="eglrl", offsets="both"),
     "ridge that is chosen": MatrixCompletion("square", rank=3, method="factors"),
-    "robust": RobustFactorization("l1", rank=4),
+    "robust": RobustFactorization("l1", rank=4, method="glrl-nonsmooth"),
 }
 
 

@@ -18,6 +18,7 @@ from rankwise.datasets import mixed_table
 from rankwise.datasets.mixed import GRADES
 from rankwise.estimators.frames import read
 from rankwise.estimators.tables import chosen_kinds
+from rankwise.solvers.folding import RowFolder
 
 QUICK = {"max_iter": 4, "n_jobs": 1}
 TYPES = {
@@ -259,10 +260,6 @@ def test_empty_columns_are_left_out_or_kept_as_scikit_learns_imputers_do():
 
 COLOURS = pd.DataFrame({"colour": ["red", "blue", "red", None], "size": [1.0, 2.0, 3.0, 4.0]})
 BAD = {
-    "unknown category": (
-        {"colour": ["red", "green"], "size": [1.0, 2.0]},
-        r"Column 'colour' has 1 cells with a value that `fit` did not see \(first: 'green' in row 1\)",
-    ),
     "infinite": (
         {"colour": ["red", "red"], "size": [1.0, np.inf]},
         "Input X contains infinity: column 'size' is inf in row 1",
@@ -278,6 +275,64 @@ def test_rows_that_do_not_fit_the_table_get_one_sentence(columns, message):
     imputer = LowRankImputer(**QUICK).fit(COLOURS)
     with pytest.raises(rw.DataError, match=message):
         imputer.transform(pd.DataFrame(columns))
+
+
+def test_categories_that_fit_did_not_see_are_kept_and_count_as_missing(fitted):
+    _, seen, _ = frames()
+    new = seen.iloc[:6].astype({"category_0": object})
+    known = fitted.transform(new.assign(category_0=new["category_0"].mask([True] * 3 + [False] * 3)))
+    new.loc[new.index[:3], "category_0"] = "violet"
+    filled = fitted.transform(new)
+    assert filled["category_0"].tolist()[:3] == ["violet"] * 3
+    pd.testing.assert_frame_equal(filled.drop(columns="category_0"), known.drop(columns="category_0"))
+    message = r"Column 'category_0' has 3 cells with a value that `fit` did not see \(first: 'violet' in row 0\)"
+    with pytest.raises(rw.DataError, match=message):
+        pickle.loads(pickle.dumps(fitted)).set_params(handle_unknown="error").transform(new)
+
+
+def skewed(n_rows=300, seed=0):
+    """Six columns that are mostly zero and otherwise heavy-tailed, and two normal ones in proportion; some hidden."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(1.5 * rng.standard_normal((n_rows, 8))) * (rng.random((n_rows, 8)) < 0.35)
+    X[:, 6:] = np.outer(rng.standard_normal(n_rows), [1.0, 2.0]) + 0.1 * rng.standard_normal((n_rows, 2))
+    hidden = rng.random(X.shape) < 0.2
+    return X, np.where(hidden, np.nan, X), hidden
+
+
+def test_skewed_columns_are_filled_from_their_range_and_no_worse_than_by_their_mean():
+    X, seen, hidden = skewed()
+    filled = LowRankImputer(n_jobs=1, max_iter=8).fit_transform(seen)
+    assert (filled >= np.nanmin(seen, axis=0)).all() and (filled <= np.nanmax(seen, axis=0)).all()
+
+    def errors(guess):
+        return np.sqrt([np.mean((guess - X)[hidden[:, j], j] ** 2) for j in range(8)])
+
+    best = errors(np.broadcast_to(np.nanmean(seen, axis=0), X.shape))
+    assert (errors(filled) <= 1.02 * best).all() and (errors(filled) < 0.7 * best)[6:].all()
+
+
+def test_fills_may_leave_the_observed_range_if_asked_to():
+    x = np.linspace(-3, 3, 60)
+    X = np.column_stack((x, 10 - 2 * x, 0.5 * x + 1))
+    seen = X.copy()
+    seen[55:, 0] = np.nan  # the largest ones
+    free, bounded = (LowRankImputer(bounds=each, n_jobs=1).fit_transform(seen)[-1, 0] for each in (None, "observed"))
+    assert bounded <= x[54] < free
+    with pytest.raises(rw.SettingError, match="`bounds` must be 'observed' or None, got 'all'"):
+        LowRankImputer(bounds="all").fit(seen)
+    with pytest.raises(rw.SettingError, match="`handle_unknown` must be 'ignore' or 'error', got 'drop'"):
+        LowRankImputer(handle_unknown="drop").fit(seen)
+
+
+def test_a_row_is_left_alone_once_its_filled_values_no_longer_change(monkeypatch, fitted):
+    _, seen, _ = frames()
+    rounds, improve = [], RowFolder._improve
+    monkeypatch.setattr(RowFolder, "_improve", lambda *args: rounds.append(args[2]) or improve(*args))
+    targets = fitted.table_.targets(read(seen))
+    quick = fitted._predict(targets, len(seen))
+    assert max(rounds) < 40
+    monkeypatch.setattr("rankwise.estimators.imputer.FOLD_TOL", 1e-8)
+    assert np.abs(fitted._predict(targets, len(seen)) - quick).max() < 1e-2 * quick.std()
 
 
 WRONG = {

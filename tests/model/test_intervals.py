@@ -223,7 +223,7 @@ def test_fit_keeps_a_seeded_share_for_calibration():
     "estimator",
     [
         MatrixCompletion("square", rank=3, method="eglrl", calibration=0.3),  # a pursuit of smooth losses only
-        RobustFactorization("l1", rank=4, calibration=0.3),
+        RobustFactorization("l1", rank=4, method="glrl-nonsmooth", calibration=0.3),
     ],
     ids=lambda each: type(each).__name__,
 )

@@ -19,18 +19,25 @@ from rankwise import (
     load,
 )
 from rankwise.losses import Logistic
-from rankwise.model import Offsets, Seen, ranking
+from rankwise.model import Offsets, Posterior, Seen, ranking
 from rankwise.model.ranking import directions
 
 
-def make_model(rng, shape=(30, 300), rank=5, density=0.3, dtype=np.float32, offsets=True, coarse=False):
+def make_model(
+    rng, shape=(30, 300), rank=5, density=0.3, dtype=np.float32, offsets=True, coarse=False, posterior=False
+):
     """A random model that has seen a random pattern; with few different numbers if `coarse`, so that scores tie."""
     draw = (lambda *size: rng.integers(-1, 2, size)) if coarse else (lambda *size: rng.normal(size=size))
     U, V = (draw(size, rank).astype(dtype) for size in shape)
     path = np.tril(np.tile(np.round(rng.uniform(1, 3, rank)), (rank, 1)))
     indptr, indices = pattern(rng, shape, density)
     found = Offsets(0.5, *(draw(size).astype(dtype) for size in shape)) if offsets else None
-    return LowRankModel(path, U, V, offsets=found, seen=Seen(indptr, indices))
+    doubt = None
+    if posterior:
+        sizes = [(size, rank + 1) for size in shape]
+        parts = [part for size in sizes for part in (rng.normal(size=size), rng.gamma(0.3, size=size))]
+        doubt = Posterior(*(part.astype(dtype) for part in parts))
+    return LowRankModel(path, U, V, offsets=found, seen=Seen(indptr, indices), posterior=doubt)
 
 
 def pattern(rng, shape, density):
@@ -39,9 +46,15 @@ def pattern(rng, shape, density):
     return np.concatenate(([0], np.cumsum(mask.sum(1)))).astype(np.uint64), np.nonzero(mask)[1].astype(np.uint32)
 
 
-def brute(model, rows, n, *, exclude_seen=True, only=None, rank=None):
+def brute(model, rows, n, *, exclude_seen=True, only=None, rank=None, risk=0.0):
     """Columns and scores of every row from the whole matrix and a stable sort."""
     scores = model.to_dense(rank)
+    if risk:
+        means, spreads, others, widths = (
+            part.astype(float) for part in vars(model.posterior).values() if np.ndim(part)
+        )
+        squares = (means**2)[:, :-1] @ widths[:, :-1].T + spreads[:, :-1] @ (others**2 + widths)[:, :-1].T
+        scores = scores - risk * np.sqrt(squares + spreads[:, -1:] + widths[:, -1])
     if exclude_seen:
         for i in range(scores.shape[0]):
             scores[i, model.seen.indices[int(model.seen.indptr[i]) : int(model.seen.indptr[i + 1])]] = -np.inf
@@ -71,6 +84,56 @@ def test_the_best_columns_are_those_of_the_whole_matrix(dtype, offsets, options)
     wanted, best = brute(model, rows, n, **options)
     assert np.array_equal(columns, wanted) and scores.shape == (4, n)
     np.testing.assert_allclose(scores, best, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"exclude_seen": False}, {"only": [3, 250, 7, 299, 130]}, {"n": 400}], ids=str)
+@pytest.mark.parametrize("risk", [0.2, 1.0, 30.0])
+def test_a_risk_deducts_standard_deviations_from_every_prediction(dtype, options, risk):
+    model, rows = make_model(np.random.default_rng(1), dtype=dtype, posterior=True), [4, 0, 29, 4]
+    n = options.get("n", 10)
+    options = {key: option for key, option in options.items() if key != "n"}
+    columns, scores = model.recommend(rows, n, risk=risk, **options)
+    wanted, best = brute(model, rows, n, risk=risk, **options)
+    assert np.array_equal(columns, wanted)
+    np.testing.assert_allclose(scores, best, rtol=1e-5, atol=1e-5)
+    plain = model.recommend(rows, n, risk=0, **options)
+    assert np.array_equal(plain[0], brute(model, rows, n, **options)[0]) and not np.array_equal(plain[0], columns)
+
+
+def test_without_standard_deviations_the_prediction_alone_ranks():
+    model = make_model(np.random.default_rng(1), posterior=True)
+    bare = replace(model, posterior=None)
+    for one, options in ((bare, {}), (model, {"rank": 3})):
+        for found, wanted in zip(one.recommend([2], **options), one.recommend([2], risk=0, **options), strict=True):
+            assert np.array_equal(found, wanted)
+    for risk in (-1.0, np.nan, np.inf, "high", None, True):
+        with pytest.raises(SettingError, match="`risk` must be a number of at least zero or 'auto'"):
+            model.recommend(0, risk=risk)
+
+
+def test_by_default_items_with_few_ratings_do_not_crowd_out_what_is_known_to_be_good():
+    """Ratings of a few popular items and of many that hardly anybody has rated, as of books; chosen by taste."""
+    rng, (n_users, n_items, n) = np.random.default_rng(0), (300, 600, 6000)
+    popular = np.exp(1.8 * rng.standard_normal(n_items))
+    users, items = rng.integers(n_users, size=4 * n), rng.choice(n_items, 4 * n, p=popular / popular.sum())
+    taste, kind = rng.standard_normal((n_users, 3)), rng.standard_normal((n_items, 3))
+    match = (taste[users] * kind[items]).sum(axis=1)
+    stars = 7.6 + 0.5 * rng.standard_normal(n_items)[items] + 0.4 * match + 1.4 * rng.standard_normal(4 * n)
+    chosen = np.flatnonzero(rng.random(4 * n) < 1 / (1 + np.exp(1 - 1.5 * match)))
+    chosen = chosen[np.unique(users[chosen] * n_items + items[chosen], return_index=True)[1]]
+    held_out = rng.random(chosen.size) < 0.2
+    train, test = chosen[~held_out], chosen[held_out & (stars[chosen] >= 8)]
+    data = Observations.from_coo(users[train], items[train], stars[train], (n_users, n_items))
+    model = MatrixCompletion().fit(data).model_
+
+    def hits(**options):
+        best = model.recommend(np.arange(n_users), 20, **options)[0]
+        return np.mean([item in best[user] for user, item in zip(users[test], items[test], strict=True)])
+
+    assert hits() > 1.2 * hits(risk=0)
+    signs = replace(model, link="logit")
+    assert np.array_equal(signs.recommend([1, 2])[0], signs.recommend([1, 2], risk=0)[0])
 
 
 @settings(max_examples=60, deadline=None)
@@ -128,7 +191,7 @@ def test_labels_name_rows_columns_and_filters():
     data = Observations.from_dense(values, labels=(list("uvwxyz"), [50, 40, 30, 20, 10]))
     fitted = MatrixCompletion("square", rank=2).fit(data)
     unseen = np.flatnonzero(np.isnan(values[2]))
-    best, scores = fitted.recommend("w", 5)
+    best, scores = fitted.recommend("w", 5, risk=0)
     assert set(best) == set(data.col_labels[unseen]) and np.all(np.diff(scores) <= 0)
     np.testing.assert_allclose(scores, fitted.predict_entries(["w"] * best.size, best), rtol=1e-12)
     everything = fitted.recommend("w", only=[50, 10], exclude_seen=False)[0]

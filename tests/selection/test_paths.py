@@ -166,9 +166,9 @@ def test_an_automatic_rank_is_refitted_on_everything(settings):
 
 def test_the_robust_estimator_chooses_its_rank_too():
     seen = planted(2)[1]
-    auto = RobustFactorization(rank="auto").fit(seen)
+    auto = RobustFactorization(rank="auto", method="glrl-nonsmooth").fit(seen)
     assert auto.path_.best <= max(auto.path_.settings) and auto.model_.rank <= auto.path_.best + 5
-    losses = RobustFactorization(rank=3, offsets="both", ridge=0.1).fit(seen)
+    losses = RobustFactorization(rank=3, method="glrl-nonsmooth", offsets="both", ridge=0.1).fit(seen)
     assert losses.offsets_.rows.any()
     with pytest.raises(SettingError, match="`rank` must be a positive integer or 'auto'"):
         RobustFactorization(rank="best").fit(seen)

@@ -182,6 +182,12 @@ def predict(**arguments: Any) -> None:
 @click.option("-n", "--count", type=click.IntRange(min=1), default=10, show_default=True, help="Columns for each row.")
 @click.option("--include-seen", is_flag=True, help="Include columns in which the row has a training entry.")
 @options.rank
+@click.option(
+    "--risk",
+    type=click.FloatRange(min=0),
+    help="Standard deviations to deduct from each prediction, if the model has them; 0 ranks by the predictions. By "
+    "default 3, and 0 for signs and counts.",
+)
 @click.option("--all", "every", is_flag=True, help="List the best columns of all rows.")
 @click.option(
     "-o",
@@ -193,7 +199,7 @@ def predict(**arguments: Any) -> None:
 @options.force
 @options.as_json
 def recommend(**arguments: Any) -> None:
-    """List the columns with the highest predictions for each of ROWS."""
+    """List the columns with the highest scores for each of ROWS: predictions less a share of their uncertainty."""
     from .recommend import RecommendOptions, run
 
     run(RecommendOptions(**arguments))

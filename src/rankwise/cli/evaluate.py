@@ -1,13 +1,14 @@
 """``rankwise evaluate``: scores of a model on held-out entries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from .._errors import DataError
-from ..model import load
+from ..model import LowRankModel, load
 from ..selection import Score, fitting_scores
+from ..selection.scoring import best_constant
 from .files import ReadOptions, check_known, check_values, entry_positions, predictions_at, read
 from .formatting import console, format_decimals, plural, print_table, to_json
 from .terminal import echo
@@ -25,7 +26,7 @@ class EvaluateOptions(ReadOptions):
 
 
 def run(options: EvaluateOptions) -> None:
-    """Read a model and entries, and print the scores that suit the model's loss."""
+    """Read a model and entries; print the scores of the model, of its offsets alone and of the best constant."""
     model = load(options.model)
     entries = read(options.held_out, options.reading())
     check_values(entries, model.loss)
@@ -37,22 +38,35 @@ def run(options: EvaluateOptions) -> None:
     if not scored.any():
         raise DataError(f"{entries.path}: the model knows no entry's row and column; try --unknown offset.")
     values = np.empty(0) if entries.values is None else entries.values[scored]
-    predictions = predictions_at(model, rows[scored], cols[scored], rank=options.rank, scale="link")
-    scores = fitting_scores(model.loss, values, predictions)
+    rows, cols = rows[scored], cols[scored]
+    predictions = {"model": predictions_at(model, rows, cols, rank=options.rank, scale="link")}
+    if model.offsets is not None:
+        predictions["offsets alone"] = predictions_at(offsets_alone(model), rows, cols, scale="link")
+    predictions["constant"] = np.full(rows.size, best_constant(model.loss, values))
+    scores = {name: fitting_scores(model.loss, values, x) for name, x in predictions.items()}
     n_unknown, rank = int((~known).sum()), model.rank if options.rank is None else options.rank
     if options.as_json:
         sizes = {"rank": rank, "n_scored": int(scored.sum()), "n_unknown": n_unknown, "unknown": options.unknown}
-        by_name = {score.name: score.value for score in scores}
-        echo(to_json({"model": str(options.model), "held_out": entries.path} | sizes | {"scores": by_name}))
+        by_name = {name: {score.name: score.value for score in some} for name, some in scores.items()}
+        results = {"scores": by_name.pop("model"), "baselines": by_name}
+        echo(to_json({"model": str(options.model), "held_out": entries.path} | sizes | results))
     else:
         _show(scores, options, int(scored.sum()), n_unknown, rank)
 
 
-def _show(scores: list[Score], options: EvaluateOptions, n_scored: int, n_unknown: int, rank: int) -> None:
+def offsets_alone(model: LowRankModel) -> LowRankModel:
+    """Return the model without its low-rank part."""
+    return replace(model, path=np.zeros((0, 0)), U=model.U[:, :0], V=model.V[:, :0], chosen=None, only_by=None)
+
+
+def _show(scores: dict[str, list[Score]], options: EvaluateOptions, n_scored: int, n_unknown: int, rank: int) -> None:
     out = console()
     title = f"{options.model} at rank {rank} on {plural(n_scored, 'entry')} of {options.held_out}"
-    lines = [(score.title, format_decimals(score.value), score.unit) for score in scores]
-    print_table(out, title, ("score", ">value", "unit"), lines)
+    lines = [
+        (one[0].title, *(format_decimals(each.value) for each in one), one[0].unit)
+        for one in zip(*scores.values(), strict=True)
+    ]
+    print_table(out, title, ("score", *(f">{name}" for name in scores), "unit"), lines)
     if n_unknown:
         treated = {"skip": "left out (--unknown offset scores them)", "offset": "predicted from the offsets alone"}
         entries = plural(n_unknown, "entry")

@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-The names of methods, losses and decodings are written out, so that help and completion import nothing heavy; a test
-compares them with the registries.
+The names of methods, losses and decodings are written out, so that help and completion import nothing heavy; tests
+compare them with the registries.
 """
 
 from collections.abc import Callable

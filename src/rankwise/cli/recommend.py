@@ -1,4 +1,4 @@
-"""``rankwise recommend``: the columns with the highest predictions in a row."""
+"""``rankwise recommend``: the columns with the highest scores in a row."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ class RecommendOptions:
     count: int
     include_seen: bool
     rank: int | None
+    risk: float | None
     every: bool
     output: Path | None
     force: bool
@@ -71,9 +72,10 @@ def find_labels(index: LabelIndex, labels: tuple[str, ...], path: Path) -> Array
 def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[RankedRow]:
     """Yield the label of each row with its best columns and their scores."""
     n = min(options.count, model.shape[1])  # more would be padding
+    risk = "auto" if options.risk is None else options.risk
     for start in range(0, len(rows), RANKED_ROWS):
         part = rows[start : start + RANKED_ROWS]
-        labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank)
+        labels, scores = model.recommend(part, n, exclude_seen=not options.include_seen, rank=options.rank, risk=risk)
         yield from best_of(part, labels, scores)
 
 

@@ -25,6 +25,8 @@ RIDGE = 4.0  # of the second model, in units of the losses, which are negative l
 COLD_STARTS = 3  # fits of the first model from scratch, each with the noise per column that the previous one left
 MAX_FITS = 12  # of the first model; from the fourth on they are warm-started
 WARM_SWEEPS = 5  # of a warm-started fit
+FOLDS = 5  # parts of the cells that are held back in turn to calibrate the fills of numbers
+FOLD_TOL = 1e-4  # relative change of a row's factors below which its filled values no longer change
 NOISE_TOL = 0.1  # relative change of the noise below which the first model is final
 
 
@@ -58,6 +60,11 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
     rank : int or "auto", default="auto"
         Largest number of factors; "auto" is 15 for the first model, which shrinks those that the table does not support
         to zero, and 30 for the second.
+    bounds : "observed" or None, default="observed"
+        If "observed", numbers and counts are filled with values between the least and the largest of their column.
+    handle_unknown : {"ignore", "error"}, default="ignore"
+        Categories at `transform` that `fit` did not see: such cells are kept and count as missing for the prediction of
+        the other cells of their row, or raise `DataError`.
     keep_empty_features : bool, default=False
         If True, columns without any value at `fit` are kept and filled with 0, False or the first category. If False,
         `transform` drops them, as scikit-learn's imputers do.
@@ -98,6 +105,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         **LowRankEstimator._parameter_constraints,
         "columns": [str, Loss, Sequence, Mapping],
         "rank": [Integral, str],
+        "bounds": [str, None],
+        "handle_unknown": [str],
         "keep_empty_features": ["boolean"],
         "max_iter": [Integral],
         "tol": [Real],
@@ -108,6 +117,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         columns: Any = "auto",
         *,
         rank: int | str = "auto",
+        bounds: str | None = "observed",
+        handle_unknown: str = "ignore",
         keep_empty_features: bool = False,
         max_iter: int = 30,
         tol: float = 1e-5,
@@ -116,6 +127,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
     ) -> None:
         self.columns = columns
         self.rank = rank
+        self.bounds = bounds
+        self.handle_unknown = handle_unknown
         self.keep_empty_features = keep_empty_features
         self.max_iter = max_iter
         self.tol = tol
@@ -132,10 +145,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
             Missing cells are NaN, None, NA or null.
         y : ignored
         """
-        if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):  # type: ignore[operator]
-            raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
+        self._check()
         _, cells = self._read(X, reset=True)
-        self.table_ = Table.learn(cells, self.columns)
+        self.table_ = Table.learn(cells, self.columns, bounded=self.bounds is not None)
         targets, n_rows, seed = self.table_.targets(cells), cells[0].values.size, self._seed()
         self.fits_, self.n_iter_ = [], 0
         if self.table_.width:
@@ -144,6 +156,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
             bayes = self._fit_bayes(targets, initial, n_rows, seed)
             between = np.sqrt(initial * bayes.scales)  # the residual noise alone is too small for the ridge
             self.fits_ = [bayes, self._fit_ridge(targets, between, n_rows, seed)]
+            self.table_ = self.table_.calibrated(cells, self._held_back(targets, n_rows, seed))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -163,7 +176,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         if "table_" not in self.__dict__:
             raise self._not_fitted()
         table, cells = self._read(X, reset=False)
-        values = self.table_.values(self._predict(cells))
+        targets = self.table_.targets(cells, ignore_unknown=self.handle_unknown == "ignore")
+        values = self.table_.values(self._predict(targets, cells[0].values.size))
         return filled(table, dict(enumerate(values)), cells, self._output_columns())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -205,15 +219,39 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         )
         return result.model, len(result.history)
 
-    def _predict(self, cells: list[Cells]) -> Array:
+    def _held_back(self, targets: ColumnTargets, n_rows: int, seed: int) -> Array:
+        """Link-scale predictions of observed cells from the other cells of their rows, shape (n_rows, width).
+
+        The columns' factors are those of the fit; a fraction of the cells is held back at a time.
+        """
+        rng, held_back = np.random.default_rng(seed), np.zeros((n_rows, self.table_.width))
+        parts = [rng.integers(FOLDS, size=rows.size) for rows, _ in targets]
+        for k in range(FOLDS):
+            kept = [(rows[part != k], o[part != k]) for (rows, o), part in zip(targets, parts, strict=True)]
+            predictions = self._predict(kept, n_rows)
+            for (rows, _), part, place in zip(targets, parts, self.table_.places(), strict=True):
+                held_back[rows[part == k], place] = predictions[rows[part == k], place]
+        return held_back
+
+    def _predict(self, targets: ColumnTargets, n_rows: int) -> Array:
         """Mean of the models' link-scale predictions at all cells of the encoded table, shape (n_rows, width)."""
-        n_rows, targets = cells[0].values.size, self.table_.targets(cells)
         predictions = np.zeros((n_rows, self.table_.width))
         for model, scales in self.fits_:
             new, loss = self.table_.problem(targets, scales, n_rows)
             if new is not None:  # None if no row has any value
-                predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs).to_dense() / len(self.fits_)
+                predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs, tol=FOLD_TOL).to_dense() / len(
+                    self.fits_
+                )
         return predictions
+
+    def _check(self) -> None:
+        """Raise SettingError for parameters of the right type that are not valid."""
+        if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):  # type: ignore[operator]
+            raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
+        if self.bounds not in ("observed", None):
+            raise SettingError(f"`bounds` must be 'observed' or None, got {self.bounds!r}.")
+        if self.handle_unknown not in ("ignore", "error"):
+            raise SettingError(f"`handle_unknown` must be 'ignore' or 'error', got {self.handle_unknown!r}.")
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
         """Return the validated table and its columns."""

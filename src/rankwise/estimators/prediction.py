@@ -79,12 +79,14 @@ class PredictionMethods(LowRankEstimator):
         exclude_seen: bool = True,
         only: ArrayLike | None = None,
         rank: int | None = None,
+        risk: float | str = "auto",
     ) -> tuple[Any, Any]:
         """Return labels and scores of the `n` best columns for each row; see `LowRankModel.recommend`.
 
-        Scores are on the link scale, so that their order is that of the predictions on either scale.
+        A score is the prediction on the link scale less `risk` of its posterior standard deviations, if there are any.
         """
-        return self._fitted().recommend(rows, n, exclude_seen=exclude_seen, only=only, rank=rank, n_jobs=self.n_jobs)
+        options: dict[str, Any] = {"exclude_seen": exclude_seen, "only": only, "rank": rank, "risk": risk}
+        return self._fitted().recommend(rows, n, **options, n_jobs=self.n_jobs)
 
     def similar(
         self, labels: ArrayLike, n: int = 10, *, axis: str = "rows", rank: int | None = None

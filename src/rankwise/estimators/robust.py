@@ -1,44 +1,47 @@
 """`RobustFactorization`: matrix completion in the presence of outliers."""
 
 import os
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
 from ..observations import Observations
-from ..solvers import Checkpoint, Solver
+from ..solvers import BayesSweeps, Checkpoint, Solver
 from .completion import MatrixCompletion
+from .planning import MAX_FACTORS, FitRequest
 
+GROWING, SWEEPS = 10, 15  # sweeps in which the default method adds components, and all of its sweeps
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
 
 
 class RobustFactorization(MatrixCompletion):
     """Learn a low-rank matrix from entries of which some are gross errors.
 
-    `MatrixCompletion` with a robust loss and the pursuits of the paper.
+    `MatrixCompletion` with a robust loss, and sweeps that start from the offsets and add one component at a time.
+    Outliers that move together, such as a person in a video, look like a component of their own if all components
+    start at once.
 
     Parameters
     ----------
     loss : {"l1", "huber", "quantile", "epsilon-insensitive"} or Loss, default="l1"
         ``rankwise.losses.Quantile(0.9)``, ``rankwise.losses.Huber(0.5)`` and so on set its parameter.
     rank : int or "auto", default=10
-        Largest number of rank-one terms. "auto" chooses it on held-out entries, see `path_`.
+        Largest number of components; "auto" as in `MatrixCompletion`.
     method : "auto", str or solver object, default="auto"
-        "auto" is the nonsmooth pursuit (Algorithm 3 of the paper, "glrl-nonsmooth") for the l1, quantile and
-        epsilon-insensitive losses, and "eglrl" for Huber's. Else as in `MatrixCompletion`, such as
-        ``rankwise.solvers.NonsmoothPursuit("paper", shrinkage=0.3)``.
+        "auto" is ``BayesSweeps(block=1, max_iter=15)``, with larger blocks for ranks above 10. Else as in
+        `MatrixCompletion`, such as the paper's Algorithm 3, "glrl-nonsmooth".
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
-        Offsets added to every prediction; "auto" is "global" for the pursuits. Offsets that put most entries at a kink
-        of a nonsmooth loss, as with columns that are mostly one value, stall the pursuit: see docs/robust.md.
+        Offsets added to every prediction; "auto" is "both" for the default method and "global" for the pursuits.
+        Offsets that put most entries at a kink of a nonsmooth loss, as with columns that are mostly one value, stall a
+        pursuit: see docs/robust.md.
     ridge, max_iter, tol, time_limit, warm_start, checkpoint, calibration, dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
     ----------
-    model_ : LowRankModel
-        The best iterate; later ones are on its path.
-    theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_, n_iter_, feature_names_in_
+    model_, theta_, U_, V_, offsets_, path_, history_, status_, observations_, n_features_in_, n_iter_
         As in `MatrixCompletion`.
 
     Examples
@@ -98,5 +101,14 @@ class RobustFactorization(MatrixCompletion):
         if not isinstance(loss, ROBUST):
             names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
             raise LossError(f"`loss` must be one of {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        auto = "eglrl" if loss.smooth else "glrl-nonsmooth"
-        return loss, auto if isinstance(self.method, str) and self.method == "auto" else self.method
+        return loss, "bayes" if isinstance(self.method, str) and self.method == "auto" else self.method
+
+    def _request(self, entries: Observations, seed: int) -> FitRequest:
+        """Parameters of this fit, the loss and the default method resolved."""
+        request = super()._request(entries, seed)
+        if not (isinstance(self.method, str) and self.method == "auto"):
+            return request
+        rank = MAX_FACTORS if isinstance(self.rank, str) else self.rank
+        offsets = "both" if self.offsets == "auto" else self.offsets
+        solver = BayesSweeps(offsets, block=max(1, -(-rank // GROWING)), max_iter=SWEEPS)
+        return replace(request, method=solver, offsets="auto")

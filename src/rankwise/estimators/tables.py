@@ -1,7 +1,7 @@
 """Conversion of a table with a loss per column to a matrix with one mixed loss, and of predictions to table values."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..losses import Absolute, Huber, Loss, Mixed, Ordinal, OrdinalHinge, ProportionalOdds, Quantile, Square
 from ..observations import Observations
-from .columns import HUBER_TURN, Classes, Column, Constant, Count, Levels, Real, are_counts
+from .columns import HUBER_TURN, Classes, Column, Constant, Count, Fill, Levels, Numbers, Real, are_counts
 from .frames import Cells
 
 ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
@@ -49,12 +49,15 @@ class Table:
     empty: tuple[int, ...]
 
     @classmethod
-    def learn(cls, cells: list[Cells], requested: Any) -> "Table":
-        """Learn the encoding of every column; `requested` is the `columns` parameter of the imputer."""
+    def learn(cls, cells: list[Cells], requested: Any, bounded: bool = False) -> "Table":
+        """Learn the encoding of every column; `requested` is the `columns` parameter of the imputer.
+
+        If `bounded`, numbers are filled with values from the observed range of their column.
+        """
         if all(each.missing.all() for each in cells):
             raise DataError("No cell of the table has a value; there is nothing to learn from.")
         chosen = chosen_kinds(cells, requested)
-        columns = tuple(learn_column(each, kind) for each, kind in zip(cells, chosen, strict=True))
+        columns = tuple(learn_column(each, kind, bounded) for each, kind in zip(cells, chosen, strict=True))
         empty = tuple(j for j, each in enumerate(cells) if each.missing.all())
         kinds = tuple(kind if isinstance(kind, str) else kind.name for kind in chosen)
         return cls(tuple(each.name for each in cells), kinds, columns, empty)
@@ -69,13 +72,18 @@ class Table:
         ends = np.cumsum([0] + [len(column.losses) for column in self.columns])
         return [slice(int(lo), int(hi)) for lo, hi in pairwise(ends)]
 
-    def targets(self, cells: list[Cells]) -> ColumnTargets:
-        """Rows with a value, and their targets of shape (n, n_losses), for each column of the table."""
+    def targets(self, cells: list[Cells], ignore_unknown: bool = False) -> ColumnTargets:
+        """Rows with a value, and their targets of shape (n, n_losses), for each column of the table.
+
+        If `ignore_unknown`, cells with a category that `fit` did not see count as missing.
+        """
         targets = []
         for each, column, kind in zip(cells, self.columns, self.kinds, strict=True):
             refuse_infinite(each)
             present = np.flatnonzero(~each.missing)
-            values = present if isinstance(column, Constant) else numbered(each, _level_names(column))
+            values = present if isinstance(column, Constant) else numbered(each, _level_names(column), ignore_unknown)
+            if isinstance(column, Levels | Classes):
+                present, values = present[values >= 0], values[values >= 0]
             if kind == "poisson" and isinstance(column, Count):
                 refuse_negative(each)
             targets.append((present, column.targets(values)))
@@ -92,6 +100,17 @@ class Table:
                 values = names[values]
             table.append(values)
         return table
+
+    def calibrated(self, cells: list[Cells], held_back: Array) -> "Table":
+        """Return the table with the fills of numbers learned from predictions that were made without the values.
+
+        `held_back`, of shape (n_rows, width), has such predictions for every observed cell.
+        """
+        columns = tuple(
+            column.calibrated(each.present, held_back[~each.missing, place]) if isinstance(column, Numbers) else column
+            for column, place, each in zip(self.columns, self.places(), cells, strict=True)
+        )
+        return replace(self, columns=columns)
 
     def scales(self, targets: ColumnTargets, predicted: Array, variances: Array) -> Array:
         """Weight of the loss of every column of the matrix, shape (width,); see `Column.weight`."""
@@ -151,7 +170,7 @@ def _kind(cells: Cells, requested: Any) -> str | Loss:
     return BY_TYPE[cells.type]
 
 
-def learn_column(cells: Cells, kind: str | Loss) -> Column:
+def learn_column(cells: Cells, kind: str | Loss, bounded: bool = False) -> Column:
     """Learn the encoding of a column from its values."""
     refuse_infinite(cells)
     name, present = kind if isinstance(kind, str) else kind.name, cells.present
@@ -169,11 +188,12 @@ def learn_column(cells: Cells, kind: str | Loss) -> Column:
         return Levels.learn(codes, names, ORDERED[name]) if name in ORDERED else Classes.learn(codes, names)
     if present.dtype == object:
         raise DataError(f"Column {cells.name!r} holds {present[0]!r}, but the kind {name!r} needs numbers.")
+    fill = Fill(float(present.min()), float(present.max())) if bounded else Fill()
     if name == "poisson":
         refuse_negative(cells)
-        return Count.learn(present)
+        return Count.learn(present, fill)
     loss = kind if isinstance(kind, Loss) else Huber(HUBER_TURN) if name == "huber" else losses.get(name)
-    return Real.learn(present, loss)
+    return Real.learn(present, loss, fill)
 
 
 def levels_of(cells: Cells, kind: str) -> tuple[Any, ...]:
@@ -203,20 +223,23 @@ def _level_names(column: Column) -> tuple[Any, ...] | None:
     return column.names if isinstance(column, Levels | Classes) else None
 
 
-def numbered(cells: Cells, names: tuple[Any, ...] | None) -> Array:
-    """Return the values that are not missing; with the names of levels, the number of each value's level."""
+def numbered(cells: Cells, names: tuple[Any, ...] | None, ignore_unknown: bool = False) -> Array:
+    """Return the values that are not missing; with the names of levels, the number of each value's level.
+
+    Other values than the levels raise DataError, or have the number -1 if `ignore_unknown`.
+    """
     if names is None:
         if cells.values.dtype == object:
             raise DataError(f"Column {cells.name!r} holds {cells.present[0]!r}, but `fit` saw numbers there.")
         return cells.present
     places = {name: k for k, name in enumerate(names)}
     codes = np.array([places.get(each, -1) for each in cells.present.tolist()], float)
-    if (codes < 0).any():
+    if (codes < 0).any() and not ignore_unknown:
         k = int(np.argmax(codes < 0))
         row = int(np.flatnonzero(~cells.missing)[k])
         raise DataError(
             f"Column {cells.name!r} has {int((codes < 0).sum())} cells with a value that `fit` did not see (first: "
-            f"{cells.present.tolist()[k]!r} in row {row}); fit with such rows, or make these cells missing."
+            f'{cells.present.tolist()[k]!r} in row {row}); fit with such rows, or set handle_unknown="ignore".'
         )
     return codes
 

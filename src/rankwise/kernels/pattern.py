@@ -73,14 +73,19 @@ def variance_pairs(rows, cols, row_means, row_variances, col_means, col_variance
 
     The last columns of the means and variances belong to the offsets.
     """
-    last = row_means.shape[1] - 1
     for k in range(rows.size):
-        m, s = row_means[rows[k]], row_variances[rows[k]]
-        n, t = col_means[cols[k]], col_variances[cols[k]]
-        total = float64(s[last]) + float64(t[last])
-        for c in range(last):
-            total += m[c] * m[c] * t[c] + s[c] * (n[c] * n[c] + t[c])
-        out[k] = total
+        i, j = rows[k], cols[k]
+        out[k] = variance_of(row_means[i], row_variances[i], col_means[j], col_variances[j])
+
+
+@part
+def variance_of(m, s, n, t):
+    """Return the variance of ``u @ v + a + b``; u and a have means `m` and variances `s`, v and b `n` and `t`."""
+    last = m.size - 1
+    total = float64(s[last]) + float64(t[last])
+    for c in range(last):
+        total += m[c] * m[c] * t[c] + s[c] * (n[c] * n[c] + t[c])
+    return total
 
 
 @jit

@@ -1,22 +1,46 @@
 """The k columns with the highest scores in each row, without storing all scores."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import float64, uint64
 
-from .jit import jit
+from .._arrays import Array
+from .jit import inner, jit, part
+from .pattern import variance_of
 
 WIDTH = 128  # columns scored at a time: their factors and scores stay in the cache
 GROUP = 32  # scores compared with the threshold at once
 
 
+class Doubt(NamedTuple):
+    """Means and variances of factors, offsets last, and how many standard deviations to subtract from a prediction.
+
+    Attributes
+    ----------
+    risk : float
+        Not negative; the arrays are not used if it is zero.
+    row_means, row_variances : ndarray of shape (n_rows, rank + 1)
+    col_means, col_variances : ndarray of shape (n_cols, rank + 1)
+    """
+
+    risk: float
+    row_means: Array
+    row_variances: Array
+    col_means: Array
+    col_variances: Array
+
+
 @jit
-def best_columns(terms, excluded, out):
+def best_columns(terms, doubt, excluded, out):
     """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first.
 
-    `terms` holds ``left, right, base, shift``; columns of `right` beyond those of `left` are not used. `excluded` holds
-    ``indptr, indices, places``: the columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left
-    out, and a place of -1 leaves out nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of
-    shape (n_rows, k), and how many of them are filled. Ties are ordered by column.
+    `terms` holds ``left, right, base, shift``; columns of `right` beyond those of `left` are not used. `doubt.risk`
+    standard deviations are deducted from the scores; they are computed only for columns that are among the best so far
+    without the deduction. `excluded` holds ``indptr, indices, places``: the columns
+    ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left out, and a place of -1 leaves out
+    nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of shape (n_rows, k), and how many of
+    them are filled. Ties are ordered by column.
     """
     left, right, base, shift = terms
     indptr, indices, places = excluded
@@ -35,7 +59,7 @@ def best_columns(terms, excluded, out):
                 tile[j] = base[i] + shift[start + j]
             add_products(left[i], block, tile)
             following[i] = exclude(indices, following[i], indptr[i + 1], places, start, width, tile)
-            counts[i] = keep_best(tile, width, start, scores[i], columns[i], counts[i])
+            counts[i] = keep_best(tile, width, start, doubt, i, scores[i], columns[i], counts[i])
     for i in range(n_rows):
         sort_heap(scores[i], columns[i], counts[i])
 
@@ -66,22 +90,34 @@ def exclude(indices, k, last, places, start, width, tile):
     return k
 
 
-@jit
-def keep_best(tile, width, start, scores, columns, count):
+@inner
+def keep_best(tile, width, start, doubt, i, scores, columns, count):
     """Insert scores above the lowest one into a heap whose root is the lowest; return the size of the heap."""
     for first in range(0, width, GROUP):
         if count == scores.size and not any_above(tile[first : first + GROUP], scores[0]):
             continue
         for j in range(first, min(first + GROUP, width)):
-            if count == scores.size:
-                if tile[j] > scores[0]:  # of equal scores, the lower column is in the heap already
-                    scores[0], columns[0] = tile[j], start + j
-                    sink(scores, columns, count)
-            elif tile[j] > -np.inf:
-                scores[count], columns[count] = tile[j], start + j
+            full = count == scores.size
+            if not tile[j] > (scores[0] if full else -np.inf):
+                continue
+            score = tile[j] - deduction(doubt, i, start + j)
+            if not full:
+                scores[count], columns[count] = score, start + j
                 count += 1
                 rise(scores, columns, count - 1)
+            elif score > scores[0]:  # of equal scores, the lower column is in the heap already
+                scores[0], columns[0] = score, start + j
+                sink(scores, columns, count)
     return count
+
+
+@part
+def deduction(doubt, i, j):
+    """Return `doubt.risk` standard deviations of the prediction for row i and column j."""
+    if doubt.risk == 0.0:
+        return 0.0
+    m, s, n, t = doubt.row_means[i], doubt.row_variances[i], doubt.col_means[j], doubt.col_variances[j]
+    return doubt.risk * np.sqrt(variance_of(m, s, n, t))
 
 
 @jit

@@ -241,12 +241,13 @@ class LowRankModel:
         exclude_seen: bool = True,
         only: ArrayLike | None = None,
         rank: int | None = None,
+        risk: float | str = "auto",
         n_jobs: int | None = -1,
     ) -> Ranked:
-        """Return the columns with the highest predictions for each row, best first, with scores on the link scale.
+        """Return the columns with the highest scores for each row, best first; ties go to the lower column number.
 
-        Ties go to the lower column number. Costs O(len(rows) n_cols rank); results do not depend on `n_jobs`. The order
-        is the same on the response scale.
+        A score is the prediction on the link scale less `risk` of its posterior standard deviations. Costs
+        O(len(rows) n_cols rank); results do not depend on `n_jobs`.
 
         Parameters
         ----------
@@ -259,6 +260,8 @@ class LowRankModel:
             Columns to choose among; all by default.
         rank : int, optional
             Any rank of the path.
+        risk : float or "auto", default="auto"
+            "auto" is 3, or 0 under a logit or log link. 0 without posterior variances (method="bayes", full rank).
         n_jobs : int, default=-1
             Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
 
@@ -268,10 +271,7 @@ class LowRankModel:
             Shape (n,) for a single row, or shorter if fewer columns are left. Shape (len(rows), n) for several, where
             missing columns have the label None (-1 if columns are numbered) and the score minus infinity.
         """
-        if exclude_seen and self.seen is None:
-            self.row_index.find(rows)
-            raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
-        return ranking.recommend(self, rows, n, self.seen if exclude_seen else None, only, rank, n_jobs)
+        return ranking.recommend(self, rows, n, exclude_seen, only, rank, risk, n_jobs)
 
     def similar(
         self,

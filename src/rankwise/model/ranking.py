@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
-from .._checks import check_choice, is_whole
+from .._checks import check_choice, is_number, is_whole
 from .._errors import SettingError
 from ..engines import usable_cores
 from ..kernels import topk
+from ..kernels.topk import Doubt
 from ..observations import Observations
 from ..observations.build import entries_in
 
@@ -23,6 +24,7 @@ Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
 DIRECTIONS: "WeakKeyDictionary[LowRankModel, dict[str, NDArray[np.float64]]]" = WeakKeyDictionary()  # by axis
+RISK = 3.0  # standard deviations that risk="auto" deducts from a prediction (docs/recommender.md)
 
 
 class Seen(NamedTuple):
@@ -56,12 +58,16 @@ class Seen(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores ``left[i] @ right[j] + base[i] + shift[j]``; columns of `right` beyond those of `left` are not used."""
+    """Scores ``left[i] @ right[j] + base[i] + shift[j]``, less the deduction for their uncertainty, if any.
+
+    Columns of `right` beyond those of `left` are not used.
+    """
 
     left: Array
     right: Array
     base: NDArray[np.float64]
     shift: NDArray[np.float64]
+    doubt: Doubt | None = None
 
 
 class Best(NamedTuple):
@@ -85,23 +91,35 @@ def recommend(
     model: "LowRankModel",
     rows: ArrayLike,
     n: int,
-    excluded: Seen | None,
+    exclude_seen: bool,
     only: ArrayLike | None,
     rank: int | None,
+    risk: float | str,
     n_jobs: int | None,
 ) -> Ranked:
-    """See `LowRankModel.recommend`; `excluded` are the entries to leave out, of all rows of the model."""
+    """See `LowRankModel.recommend`."""
     requested = model.row_index.find(rows)
+    if exclude_seen and model.seen is None:
+        raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
     candidates = None if only is None else np.unique(model.col_index.find(only))
-    theta, offsets = model.coefficients(rank), model.offsets
-    base, shift = np.zeros(requested.size), np.zeros(model.shape[1])
-    if offsets is not None:
-        base = offsets.constant + offsets.rows[requested].astype(np.float64)
-        shift = offsets.cols.astype(np.float64)
-    scores = Scores(model.U[requested, : theta.size] * theta, model.V, base, shift)
-    left_out = None if excluded is None else excluded.take_rows(requested)
+    left_out = model.seen.take_rows(requested) if exclude_seen and model.seen is not None else None
     n = check_count(n, rows, model.shape[1])
+    scores = scores_of(model, requested, rank, check_risk(risk, model.link))
     return _labelled(best_columns(scores, n, left_out, candidates, n_jobs), model.col_labels, rows)
+
+
+def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float) -> Scores:
+    """Predictions of the given rows, less `risk` posterior standard deviations if there are any at that rank."""
+    theta, offsets, posterior = model.coefficients(rank), model.offsets, model.posterior
+    base, shift = np.zeros(rows.size), np.zeros(model.shape[1])
+    if offsets is not None:
+        base = offsets.constant + offsets.rows[rows].astype(np.float64)
+        shift = offsets.cols.astype(np.float64)
+    doubt = None
+    if risk and posterior is not None and rank in (None, model.rank):
+        own = posterior.row_means[rows], posterior.row_variances[rows]
+        doubt = Doubt(float(risk), *own, posterior.col_means, posterior.col_variances)
+    return Scores(model.U[rows, : theta.size] * theta, model.V, base, shift, doubt)
 
 
 def similar(
@@ -148,11 +166,14 @@ def best_columns(
     n_jobs : int, default=-1
         Number of threads; -1 means all usable cores.
     """
-    left, right, base, shift = scores
+    left, right, base, shift, doubt = scores
+    doubt = doubt or Doubt(0.0, *(np.zeros((1, 1), right.dtype) for _ in range(4)))
     excluded = excluded or Seen(np.zeros(left.shape[0] + 1, np.uint64), np.zeros(0, np.uint32))
     places = np.arange(right.shape[0])
     if candidates is not None:
         right, shift, places = right[candidates], shift[candidates], np.full(places.size, -1)
+        if doubt.risk:
+            doubt = doubt._replace(col_means=doubt.col_means[candidates], col_variances=doubt.col_variances[candidates])
         places[candidates] = np.arange(candidates.size)
     n_rows, width = left.shape[0], min(n, right.shape[0])
     best = Best(np.full((n_rows, n), -1), np.full((n_rows, n), -np.inf), np.zeros(n_rows, np.int64))
@@ -163,7 +184,8 @@ def best_columns(
         part, ends = slice(first, first + TASK_ROWS), slice(first, first + TASK_ROWS + 1)
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
-        topk.best_columns((left[part], right, base[part], shift), left_out, out)
+        own = doubt._replace(row_means=doubt.row_means[part], row_variances=doubt.row_variances[part])
+        topk.best_columns((left[part], right, base[part], shift), own, left_out, out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
@@ -187,6 +209,19 @@ def directions(theta: Array, near: Array, far: Array, variances: Array | float =
     lengths = np.sqrt(np.sum(vectors * vectors, axis=1) + variances)
     least = lengths.max(initial=0.0) * np.finfo(near.dtype).eps  # shorter ones are rounding
     return np.where(lengths[:, None] > least, vectors / np.maximum(lengths, np.finfo(float).tiny)[:, None], 0.0)
+
+
+def check_risk(risk: Any, link: str) -> float:
+    """Standard deviations to deduct from predictions; SettingError unless a number of at least zero or "auto".
+
+    Zero is the default on the scales of log-odds and log-counts: deviations there are largest where predictions are
+    most extreme, and deducting them lowers the recall on Slashdot.
+    """
+    if isinstance(risk, str) and risk == "auto":
+        return RISK if link == "identity" else 0.0
+    if not is_number(risk) or not 0 <= risk < np.inf:
+        raise SettingError(f"`risk` must be a number of at least zero or 'auto', got {risk!r}.")
+    return float(risk)
 
 
 def check_count(n: Any, requested: ArrayLike = (), size: int = 0) -> int:

@@ -3,13 +3,16 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from .._arrays import Array
 from ..losses import Loss
 from ..losses.base import takes_signs
+from ..losses.levels import LevelsLoss
 from ..losses.links import response
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 
+LARGEST_LINK = 30.0  # log-odds, log-counts and latent levels beyond are as good as infinite
 FRACTION = "from 0 to 1, higher is better"
 
 
@@ -76,6 +79,17 @@ def fitting_scores(loss: Loss | None, targets: Array, predicted: Array) -> list[
             mean = float(np.mean(loss.value(predicted, targets)))
             scores.append(Score("mean_loss", mean, "mean loss", f"{loss.name} loss per entry, lower is better"))
     return scores
+
+
+def best_constant(loss: Loss | None, targets: Array) -> float:
+    """Return the constant prediction, on the link scale, of the least mean loss; the mean if the loss is not known."""
+    low, high = float(np.min(targets)), float(np.max(targets))
+    if loss is None:
+        return float(np.mean(targets))
+    if takes_signs(loss) or loss.link != "identity" or isinstance(loss, LevelsLoss):
+        low, high = -LARGEST_LINK, LARGEST_LINK
+    options = {"bounds": (low, high), "method": "bounded", "options": {"xatol": 1e-9 * (high - low)}}
+    return float(minimize_scalar(lambda x: float(np.mean(loss.value(x, targets))), **options).x)
 
 
 def _sign_scores(targets: Array, predicted: Array) -> list[Score]:

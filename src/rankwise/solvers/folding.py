@@ -21,6 +21,7 @@ from ..observations.build import as_matrix
 from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
 from .row_priors import restored_prior
+from .validation import need_positive
 
 MAX_SOLVES = 300  # solves of a row at most; rows that no longer move are removed from later rounds
 FARTHEST = 16.0  # largest extrapolation, in steps
@@ -35,6 +36,7 @@ def fold_in(
     axis: str = "rows",
     loss: str | Loss | None = None,
     n_jobs: int | None = -1,
+    tol: float | None = None,
     **names: Any,
 ) -> LowRankModel:
     """Model of rows (or columns) that were not in the fit, with the other side unchanged.
@@ -54,6 +56,9 @@ def fold_in(
         By default the model's; required for a model from a file that was fitted with a user-defined loss.
     n_jobs : int, default=-1
         Number of threads; -1 means all usable cores. Results do not depend on it.
+    tol : float, optional
+        A row has converged if none of its factors changes by more than this fraction of its largest one; by default
+        1e-3 in float32 and 1e-8 in float64.
     **names : names of columns
         Of a long data frame, as in `fit`: ``row="user", col="film", value="stars"``, and ``weight=``.
 
@@ -76,7 +81,8 @@ def fold_in(
     """
     check_choice("axis", axis, AXES)
     base = model if axis == "rows" else model.transposed()
-    solver = RowFolder.of(base, _loss(model, loss))
+    need_positive("tol", tol, optional=True)
+    solver = replace(RowFolder.of(base, _loss(model, loss)), tol=tol or SETTLED[base.U.itemsize])
     batch = NewRows.read(base, new, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         folded = solver.model(batch, *solver.solve(batch, n_jobs))
@@ -158,11 +164,14 @@ def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
 
 
 def _extrapolated(first: Array, second: Array, third: Array) -> Array:
-    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008)."""
+    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008).
+
+    Iterates that alternate around their limit have a length of 1/2, which takes them to the middle.
+    """
     step = second.astype(np.float64) - first
     change = third.astype(np.float64) - second - step
     size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, change))
-    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 1.0, FARTHEST)
+    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 0.5, FARTHEST)
     return np.ascontiguousarray(first + 2 * length * step + length**2 * change, first.dtype)
 
 
@@ -178,12 +187,15 @@ class RowFolder:
         Sides that the row solves use: those of the fit, or an equivalent of a pursuit's terms.
     rotation : ndarray of shape (rank, longest)
         Takes the factors of a row to its line of the model's ``U``.
+    tol : float
+        Relative change below which a row has converged.
     """
 
     base: LowRankModel
     loss: Loss
     learned: Learned
     rotation: Array
+    tol: float = SETTLED[4]
 
     @classmethod
     def of(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
@@ -294,7 +306,7 @@ class RowFolder:
         if self.loss.quadratic:  # solved exactly
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
-        return np.asarray((moved > SETTLED[size.itemsize] * size) | (smoothing > learned.smoothing))
+        return np.asarray((moved > self.tol * size) | (smoothing > learned.smoothing))
 
     def model(self, batch: NewRows, means: Array, variances: Array) -> LowRankModel:
         """The model of the new rows."""
