@@ -6,6 +6,7 @@ from .factors import Factors, as_terms, predict
 from .files import load, save
 from .learned import Learned, LearnedSide, PriorArrays
 from .low_rank import LowRankModel
+from .marginals import Marginals
 from .posterior import Posterior
 from .ranking import Seen
 from .residuals import Residuals
@@ -18,6 +19,7 @@ __all__ = [
     "Learned",
     "LearnedSide",
     "LowRankModel",
+    "Marginals",
     "Offsets",
     "Posterior",
     "PriorArrays",

@@ -31,7 +31,8 @@ def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, 
         raise SettingError(f"`decode` must be one of {', '.join(map(repr, DECODINGS))}, got {how!r}.")
     variances = np.zeros(x.size)
     if not sure and model.posterior is not None:
-        variances = model.posterior.variance_at(rows, cols)
+        known = (rows >= 0) & (cols >= 0)
+        variances[known] = model.posterior.variance_at(rows[known], cols[known])
     if how == "probability":
         return _probability(model, x, variances)
     targets = targets_of(model)

@@ -91,7 +91,7 @@ def recommend(
     """See `LowRankModel.recommend`; `excluded` are the entries to leave out, of all rows of the model."""
     requested = model.row_index.find(rows)
     candidates = None if only is None else np.unique(model.col_index.find(only))
-    theta, offsets = model.coefficients(rank), model.offsets
+    theta, offsets = model.coefficients(rank), model.offsets_of(rank)
     base, shift = np.zeros(requested.size), np.zeros(model.shape[1])
     if offsets is not None:
         base = offsets.constant + offsets.rows[requested].astype(np.float64)

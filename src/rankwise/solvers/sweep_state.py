@@ -44,6 +44,8 @@ class SweepState:
         Those of the rows and of the columns, or none.
     cost, previous_cost : float
         Expected loss after the last sweep and after the one before it.
+    baseline : Offsets, optional
+        Offsets fitted without factors, if there are any.
     """
 
     rows: Side
@@ -59,6 +61,7 @@ class SweepState:
     priors: list[RowPrior] = field(default_factory=list)
     cost: float = np.inf
     previous_cost: float = np.inf
+    baseline: Offsets | None = None
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -79,6 +82,7 @@ class SweepState:
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
             and all(prior.is_sound(side, other) for prior, (side, other) in priors)
             and not np.isnan([self.cost, self.previous_cost]).any()
+            and (self.baseline is None or self.baseline.is_sound(problem.shape))
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )

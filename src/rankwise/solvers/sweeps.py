@@ -15,6 +15,7 @@ from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .history import StepReport
+from .marginals import fit_marginals
 from .resume import resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
@@ -39,7 +40,7 @@ class Sweeps(Solver[Problem, SweepState]):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
-    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, *PRIORS.values())
+    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, *PRIORS.values())
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -69,11 +70,13 @@ class Sweeps(Solver[Problem, SweepState]):
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
             self._sweep(problem, state)
         state.place(problem)
+        state.baseline = problem.offsets
         return state
 
     def resume(self, objective: Problem, rank: int, start: LowRankModel) -> SweepState:
         """Start from the sides of a model, with added rows and columns, and solve for the columns once."""
         problem, learned = objective, resumable_sides(self, start, rank)
+        baseline = self.init(problem, 1).baseline
         problem.reset()
         engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
@@ -85,7 +88,7 @@ class Sweeps(Solver[Problem, SweepState]):
             place_constant(problem, 0.0)
             constant = best_constant(problem)
         rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
-        state = SweepState(rows, cols, constant, rank, weight, problem.loss, scale=start.scale)
+        state = SweepState(rows, cols, constant, rank, weight, problem.loss, start.scale, baseline=baseline)
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
@@ -135,6 +138,12 @@ class Sweeps(Solver[Problem, SweepState]):
             for (side, _), prior in zip(state.sides, priors, strict=True)
         )
         return Learned(rows, cols, self.uncertain, state.smoothing, count_power)
+
+    def _without_factors(self, state: SweepState) -> dict[str, Any]:
+        """Predictions at rank 0 and for unseen rows and columns, for the model; none without offsets."""
+        if state.baseline is None:
+            return {}
+        return {"baseline": state.baseline, "marginals": fit_marginals(state.rows.engine, state.loss)}
 
     def _improve(self, state: SweepState, side: Side, other: Side) -> HalfSweep:
         sums = side.improve(other, state.settings(self.uncertain))
@@ -206,7 +215,8 @@ class FactorSweeps(Sweeps):
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
-        return {"learned": self._learned(state, self.count_power), "scale": state.scale}
+        learned = self._learned(state, self.count_power)
+        return {"learned": learned, "scale": state.scale, **self._without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
@@ -317,7 +327,8 @@ class BayesSweeps(Sweeps):
         """Both sides, the scale and the posterior, for the model."""
         learned = self._learned(state)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
-        return {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
+        posterior = learned.posterior(noise)
+        return {"learned": learned, "scale": state.scale, "posterior": posterior, **self._without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
