@@ -62,10 +62,15 @@ def targets_of(model: "LowRankModel") -> Targets:
 
 
 def _probability(model: "LowRankModel", x: Array, variances: Array) -> Array:
-    """Probability of +1: mean of the logistic function of a normal variable, to within 0.02 (MacKay, 1992)."""
+    """Probability of +1: mean of the logistic function at one standard deviation below and above the prediction.
+
+    Sweeps average the loss over the same two points. There the slopes add up to zero, up to the prior, so that the mean
+    probability of the training entries is the share of +1, also where +1 is rare.
+    """
     if model.link != "logit":
         raise SettingError("decode='probability' is for the logistic loss, which predicts log-odds.")
-    return response("logit", x / np.sqrt(1 + np.pi / 8 * variances))
+    deviations = np.sqrt(variances)
+    return 0.5 * (response("logit", x - deviations) + response("logit", x + deviations))
 
 
 def _sign(targets: Targets, x: Array) -> Array:

@@ -285,8 +285,9 @@ class LowRankModel:
     ) -> Ranked:
         """Return the rows (or columns) most similar to the given ones, most similar first, themselves left out.
 
-        The similarity of two rows is the cosine between their rows of the low-rank part, 0 if one of them is zero. If there is a posterior (method="bayes", at the full rank), lengths are
-        expected ones, variances included, so that a row with few entries is not similar to any other.
+        The similarity of two rows is the cosine between their rows of the low-rank part, 0 if one of them is zero. If
+        there is a posterior (method="bayes", at the full rank), lengths are expected ones, variances included, so that
+        a row with few entries is not similar to any other.
 
         Parameters
         ----------
@@ -294,10 +295,8 @@ class LowRankModel:
             Rows, or columns with ``axis="columns"``; numbers if the data had no labels.
         n : int, default=10
         axis : {"rows", "columns"}, default="rows"
-        rank : int, optional
-            Any rank of the path.
-        n_jobs : int, default=-1
-            Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
+        rank, n_jobs : int, optional
+            As in `recommend`.
 
         Returns
         -------

@@ -1,5 +1,7 @@
 """Damped means of rows and columns: predictions for rows and columns that were not seen during fit."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
@@ -9,8 +11,16 @@ from ..engines import Engine, Shard
 from ..losses import Loss
 from ..losses.links import from_mean
 from ..model import Marginals
+from .sweep_state import SweepState
 
 LOG_DAMPINGS = (-6.0, 14.0)  # range of the logarithm of the damping
+
+
+def without_factors(state: SweepState) -> dict[str, Any]:
+    """Predictions at rank 0 and for unseen rows and columns, for the model; none if the fit has no offsets."""
+    if state.baseline is None:
+        return {}
+    return {"baseline": state.baseline, "marginals": fit_marginals(state.rows.engine, state.loss)}
 
 
 def fit_marginals(engine: Engine, loss: Loss) -> Marginals | None:

@@ -15,7 +15,7 @@ from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .marginals import fit_marginals
+from .marginals import without_factors
 from .resume import resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
@@ -139,12 +139,6 @@ class Sweeps(Solver[Problem, SweepState]):
         )
         return Learned(rows, cols, self.uncertain, state.smoothing, count_power)
 
-    def _without_factors(self, state: SweepState) -> dict[str, Any]:
-        """Predictions at rank 0 and for unseen rows and columns, for the model; none without offsets."""
-        if state.baseline is None:
-            return {}
-        return {"baseline": state.baseline, "marginals": fit_marginals(state.rows.engine, state.loss)}
-
     def _improve(self, state: SweepState, side: Side, other: Side) -> HalfSweep:
         sums = side.improve(other, state.settings(self.uncertain))
         if sums.curvatures > 0:
@@ -215,8 +209,7 @@ class FactorSweeps(Sweeps):
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
-        learned = self._learned(state, self.count_power)
-        return {"learned": learned, "scale": state.scale, **self._without_factors(state)}
+        return {"learned": self._learned(state, self.count_power), "scale": state.scale, **without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
@@ -297,6 +290,7 @@ class BayesSweeps(Sweeps):
     """
 
     uncertain: ClassVar[bool] = True
+    most_steps: ClassVar[int] = 60
     pattern_prior: bool = True
     pattern_ridge: float = 2.0
     start_precision: float = 10.0
@@ -321,14 +315,14 @@ class BayesSweeps(Sweeps):
         """Prune components whose effect is below `least_effect`, then run one sweep."""
         if self.least_effect:
             state.prune(self.least_effect)
-        return super().step(objective, rng, state)
+        return super().step(objective, rng, state)._replace(moving=state.moving)
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale and the posterior, for the model."""
         learned = self._learned(state)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
-        posterior = learned.posterior(noise)
-        return {"learned": learned, "scale": state.scale, "posterior": posterior, **self._without_factors(state)}
+        parts = {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
+        return parts | without_factors(state)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
