@@ -33,7 +33,7 @@ def test_the_damping_is_the_best_when_every_entry_is_left_out_in_turn():
     dampings = np.geomspace(0.01, 100, 400)
     best = dampings[np.argmin([error(damping) for damping in dampings])]
     wanted = level + np.bincount(groups, values - level, 12) / (n + best)
-    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    np.testing.assert_allclose(found, wanted, atol=5e-3)
     np.testing.assert_allclose(damped_means(*sums_of(groups, values + 1e4, 12)), found + 1e4, atol=1e-3)
 
 
@@ -91,8 +91,7 @@ def test_unseen_labels_and_rows_without_entries_get_the_same(loss, tmp_path):
         np.testing.assert_array_equal(twin.predict_entries(*pairs, unknown="offset"), unseen[0])
     assert model.predict_entries([99], [2], unknown="offset", decode="class" if loss.link == "logit" else "clip").size
     empty = fold_in(model, np.full((1, 15), np.nan)).predict_entries([0], [2], unknown="offset")
-    if not isinstance(loss, Absolute):
-        np.testing.assert_allclose(empty, unseen[0][:1])
+    np.testing.assert_allclose(empty, unseen[0][:1])
 
 
 def test_outliers_hardly_move_the_prediction_for_an_unseen_row():

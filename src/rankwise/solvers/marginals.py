@@ -10,7 +10,7 @@ from .._arrays import Array
 from ..engines import Engine, Shard
 from ..losses import Loss
 from ..losses.links import from_mean
-from ..model import Marginals
+from ..model import Marginals, Offsets
 from .sweep_state import SweepState
 
 LOG_DAMPINGS = (-6.0, 14.0)  # range of the logarithm of the damping
@@ -20,22 +20,25 @@ def without_factors(state: SweepState) -> dict[str, Any]:
     """Predictions at rank 0 and for unseen rows and columns, for the model; none if the fit has no offsets."""
     if state.baseline is None:
         return {}
-    return {"baseline": state.baseline, "marginals": fit_marginals(state.rows.engine, state.loss)}
+    marginals = fit_marginals(state.rows.engine, state.loss, state.baseline)
+    return {"baseline": state.baseline, "marginals": marginals}
 
 
-def fit_marginals(engine: Engine, loss: Loss) -> Marginals | None:
-    """Mean targets of every row and column, shrunk towards the mean of all; None if `loss` does not predict a mean.
+def fit_marginals(engine: Engine, loss: Loss, baseline: Offsets) -> Marginals:
+    """Mean targets of every row and column, shrunk towards the mean of all, on the link scale; one pass.
 
-    Costs two passes over the entries. Targets farther than ``loss.mean_width`` from the mean count as that far.
+    Targets farther than ``loss.mean_width`` from the constant of `baseline`, the offsets fitted without factors, count
+    as that far. Under losses that do not predict a mean, the marginals are those offsets.
     """
-    if not loss.mean_width:
-        return None
-    weights, sums, _ = engine.run(Shard.moments, 0.0, np.inf)[0].sum(axis=0)
-    centre = float(sums / weights)
+    level = float(baseline.constant)
+    centre = level if loss.link == "identity" else 0.0
     both = engine.run(Shard.moments, centre, float(loss.mean_width))
-    rows, cols = (from_mean(loss.link, centre + damped_means(*side.T)) for side in both)
-    constant = from_mean(loss.link, np.array([centre + both[0][:, 1].sum() / weights]))
-    return Marginals(rows, cols, both[0][:, 0].copy(), both[1][:, 0].copy(), float(constant[0]))
+    rows, cols = (level + side.astype(np.float64) for side in (baseline.rows, baseline.cols))
+    if loss.mean_width:
+        weight, total, _ = both[0].sum(axis=0)
+        rows, cols = (from_mean(loss.link, centre + damped_means(*side.T)) for side in both)
+        level = float(from_mean(loss.link, centre + total / weight))
+    return Marginals(rows, cols, both[0][:, 0].copy(), both[1][:, 0].copy(), level)
 
 
 def damped_means(weights: Array, sums: Array, squares: Array) -> NDArray[np.float64]:
