@@ -277,7 +277,7 @@ def test_signed_links_in_any_two_classes(network, classes):
     assert fitted.classes_.tolist() == list(classes) and is_classifier(fitted)
     log_odds, chances = fitted.decision_function(pairs), fitted.predict_proba(pairs)
     assert np.array_equal(log_odds, wanted.predict_entries(*pairs.T, scale="link"))
-    assert np.array_equal(chances[:, 1], wanted.predict_entries(*pairs.T))
+    assert np.array_equal(chances[:, 1], wanted.predict_entries(*pairs.T, decode="probability"))
     np.testing.assert_allclose(chances.sum(1), 1.0)
     assert np.array_equal(fitted.predict(pairs), np.array(classes)[(log_odds > 0).astype(int)])
     assert fitted.score(pairs, named) > 0.85
