@@ -256,28 +256,27 @@ def test_predict_gives_the_models_predictions_in_the_order_of_the_pairs(model, f
     np.testing.assert_allclose([float(line["prediction"]) for line in found], lower, rtol=1e-7)
 
 
-def test_predict_falls_back_on_offsets_when_told(model, tmp_path):
+def test_predict_falls_back_on_means_when_told(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("nobody,thing 3\nperson 07,nothing\nnobody,nothing\nperson 01,thing 1\n")
     found = rows_of(run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset").stdout)
     known = rankwise.load(model)
-    offsets, col = known.offsets, known.col_labels.tolist().index("thing 3")
+    means, col = known.marginals, known.col_labels.tolist().index("thing 3")
     expected = [
-        offsets.constant + offsets.cols[col],
-        offsets.constant + offsets.rows[7],
-        offsets.constant,
+        means.cols[col],
+        means.rows[7],
+        means.constant,
         known.predict_entries(["person 01"], ["thing 1"])[0],
     ]
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
 
 
-def test_known_pairs_are_decoded_beside_unknown_ones(model, tmp_path):
+def test_unknown_pairs_are_decoded_too(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("person 07,thing 3\nnobody,thing 3\n")
-    done = run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset", "--decode", "clip")
+    options = "--unknown", "offset", "--decode", "clip"
+    found = rows_of(run("predict", model, tmp_path / "pairs.csv", *options).stdout)
     known = rankwise.load(model)
-    offset = known.offsets.constant + known.offsets.cols[known.col_labels.tolist().index("thing 3")]
-    expected = [known.predict_entries(["person 07"], ["thing 3"], decode="clip")[0], offset]
-    np.testing.assert_allclose([float(line["prediction"]) for line in rows_of(done.stdout)], expected, rtol=1e-6)
-    assert "1 pair of unknown rows or columns: predicted without --decode" in done.stderr
+    wanted = known.predict_entries(["person 07", "nobody"], ["thing 3"] * 2, unknown="offset", decode="clip")
+    np.testing.assert_allclose([float(line["prediction"]) for line in found], wanted, rtol=1e-6)
 
 
 def test_intervals_are_those_of_the_calibrated_model(folder, model, tmp_path):

@@ -239,11 +239,12 @@ def test_pairs_come_from_frames_and_labels_of_any_type(make):
     )
 
 
-def test_unknown_labels_are_predicted_from_the_offsets(planted):
+def test_unknown_labels_are_predicted_by_means(planted):
     pairs, values = planted
     fitted = MatrixCompletion("square", rank=2).fit(pairs, values)
-    a, b, c = fitted.offsets_.constant, fitted.offsets_.rows, fitted.offsets_.cols
-    np.testing.assert_allclose(fitted.predict([[99, 4], [3, 99], [99, 99]]), [a + c[4], a + b[3], a], rtol=1e-6)
+    means = fitted.model_.marginals
+    wanted = means.cols[4], means.rows[3], values.mean()
+    np.testing.assert_allclose(fitted.predict([[99, 4], [3, 99], [99, 99]]), wanted, rtol=1e-5)
 
 
 def test_copies_of_a_pair_are_its_mean_with_their_weights_together(planted):
@@ -276,7 +277,7 @@ def test_signed_links_in_any_two_classes(network, classes):
     assert fitted.classes_.tolist() == list(classes) and is_classifier(fitted)
     log_odds, chances = fitted.decision_function(pairs), fitted.predict_proba(pairs)
     assert np.array_equal(log_odds, wanted.predict_entries(*pairs.T, scale="link"))
-    assert np.array_equal(chances[:, 1], wanted.predict_entries(*pairs.T))
+    assert np.array_equal(chances[:, 1], wanted.predict_entries(*pairs.T, decode="probability"))
     np.testing.assert_allclose(chances.sum(1), 1.0)
     assert np.array_equal(fitted.predict(pairs), np.array(classes)[(log_odds > 0).astype(int)])
     assert fitted.score(pairs, named) > 0.85

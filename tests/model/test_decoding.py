@@ -10,6 +10,7 @@ from scipy.stats import norm, poisson
 
 import rankwise as rw
 from rankwise import LowRankModel, MatrixCompletion, Observations
+from rankwise.kernels.expected import expected_at
 from rankwise.losses import Hinge, Logistic, Poisson, Square
 from rankwise.model import DECODINGS, Posterior, Targets, save
 from rankwise.model.targets import Sample, grid_of
@@ -110,11 +111,14 @@ def test_counts():
 
 
 @pytest.mark.parametrize("variance", [0.0, 0.3, 4.0])
-def test_a_probability_is_averaged_over_what_the_prediction_may_be(variance):
-    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    at = X[:, None] + np.sqrt(variance) * nodes
-    wanted = (1 / (1 + np.exp(-at))) @ weights / weights.sum()
-    np.testing.assert_allclose(decoded("probability", loss=Logistic(), variance=variance), wanted, atol=0.02)
+def test_a_probability_is_averaged_as_the_fit_averages_the_loss(variance):
+    wanted = [expected_at(Logistic().formula, x, max(variance, 1e-8), -1.0)[1] for x in X]  # slope: the chance of +1
+    found = decoded("probability", loss=Logistic(), variance=variance)
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
+    if variance < 1:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        exact = (1 / (1 + np.exp(-X[:, None] - np.sqrt(variance) * nodes))) @ weights / weights.sum()
+        np.testing.assert_allclose(found, exact, atol=0.005)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=repr)

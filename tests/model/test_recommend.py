@@ -305,6 +305,9 @@ def test_unknown_rows_and_columns_get_what_the_offsets_say(labels):
     assert bare[1:].tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(DataError):
         model.predict_entries(rows, cols)
+    alone = Offsets(1.0, np.arange(4.0), -np.arange(6.0))
+    found = replace(model, baseline=alone).predict_entries(rows, cols, unknown="offset")
+    np.testing.assert_allclose(found, [model.to_dense()[0, 0], 2.0, 0.0, 1.0])  # offsets fitted without factors
 
 
 def test_no_standard_deviation_is_made_up_for_the_unknown():

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import click
 import numpy as np
 
 from .._arrays import Array
@@ -19,6 +18,7 @@ from .files import (
     read,
 )
 from .formatting import plural
+from .terminal import echo
 
 PREDICTED_PAIRS = 1_000_000  # pairs predicted and written at once
 
@@ -47,11 +47,12 @@ def run(options: PredictOptions) -> None:
     rows, cols = entry_positions(table, model)
     if options.unknown == "error":
         check_known(table, rows, cols, "Predict them from the offsets alone with --unknown offset.")
-    known = (rows >= 0) & (cols >= 0)
-    if (options.decode or options.coverage) and not known.all():
-        pairs = plural(int((~known).sum()), "pair")
-        click.echo(f"{pairs} of unknown rows or columns: predicted without --decode and --coverage.", err=True)
-    _predicted(model, rows[:0], cols[:0], options)  # raises for unsupported options before anything is written
+    unknown = np.flatnonzero((rows < 0) | (cols < 0))
+    if options.coverage and unknown.size:
+        echo(f"{plural(unknown.size, 'pair')} of unknown rows or columns: predicted without intervals.", err=True)
+    _predicted(
+        model, rows[unknown[:1]], cols[unknown[:1]], options
+    )  # raises for unsupported options before anything is written
     with csv_writer(options.output) as file:
         file.writerow(("row", "column", "prediction", *(("low", "high") if options.coverage else ())))
         for start in range(0, table.size, PREDICTED_PAIRS):
@@ -63,13 +64,11 @@ def run(options: PredictOptions) -> None:
 
 def _predicted(model: LowRankModel, rows: Array, cols: Array, options: PredictOptions) -> list[Array]:
     """Return predictions at row and column numbers, and the ends of their intervals; NaN ends where one is -1."""
-    known = (rows >= 0) & (cols >= 0)
-    predictions = predictions_at(model, rows, cols, rank=options.rank, scale=options.scale)
-    if options.decode is not None:
-        decoded = predictions_at(model, rows[known], cols[known], rank=options.rank, decode=options.decode)
-        predictions[known] = decoded
+    how = {"scale": options.scale} if options.decode is None else {"scale": "link", "decode": options.decode}
+    predictions = predictions_at(model, rows, cols, rank=options.rank, **how)
     if options.coverage is None:
         return [predictions]
+    known = (rows >= 0) & (cols >= 0)
     numbered = replace(model, row_labels=None, col_labels=None)
     intervals = np.full((2, rows.size), np.nan)
     intervals[:, known] = numbered.predict_interval(rows[known], cols[known], coverage=options.coverage)

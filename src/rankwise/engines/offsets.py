@@ -34,6 +34,15 @@ class Offsets:
         """Return the offsets at pairs of row and column numbers."""
         return self.constant + self.rows[rows].astype(np.float64) + self.cols[cols]
 
+    def transposed(self) -> "Offsets":
+        """Offsets of the transposed matrix."""
+        return Offsets(self.constant, self.cols, self.rows)
+
+    def is_sound(self, shape: tuple[int, int]) -> bool:
+        """Return whether all numbers are finite and of these numbers of rows and columns."""
+        sizes = (self.rows.shape, self.cols.shape) == (shape[:1], shape[1:])
+        return sizes and all(bool(np.isfinite(part).all()) for part in (self.constant, self.rows, self.cols))
+
     def to_dense(self) -> NDArray[np.float64]:
         """Return the offsets of all pairs, shape (n_rows, n_cols)."""
         return self.constant + self.rows.astype(np.float64)[:, None] + self.cols

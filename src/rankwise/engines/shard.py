@@ -17,6 +17,7 @@ from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
 from ..kernels.tile_losses import TileLoss
 from ..losses import Loss
 from ..observations import Piece
+from ..observations.build import rows_of
 from .base import Buffers
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
@@ -206,6 +207,19 @@ class Shard:
         rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
+
+    @operation(Join.BOTH)
+    def moments(self, centre: float, width: float) -> tuple[Array, Array]:
+        """Sums over the entries of every row, and of every column, in columns of shape (n, 3).
+
+        The weights, and the weighted distances of the targets from `centre`, clipped at `width`, and their squares.
+        """
+        distances = (self.targets.astype(np.float64) - centre).clip(-width, width)
+        weights = np.ones(distances.size) if self.weights is None else self.weights.astype(np.float64)
+        parts = weights, weights * distances, weights * distances**2
+        numbers = (rows_of(self.indptr), self.indptr.size - 1), (self.indices, self.n_cols)
+        rows, cols = (np.column_stack([np.bincount(of, part, n) for part in parts]) for of, n in numbers)
+        return rows, cols
 
     @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), large=("design.factors", "design.variances"))
     def solve_rows(

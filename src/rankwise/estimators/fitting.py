@@ -175,14 +175,15 @@ class CompletionEstimator(PredictionMethods):
         if "feature_names_in" in fitted:
             self.feature_names_in_ = np.array(fitted["feature_names_in"], object)
 
-    def _predict_pairs(self, X: Any, scale: str) -> NDArray[np.float64]:
-        """Predict pairs of labels, shape (n_pairs,); new rows and columns get the offsets that are known."""
+    def _predict_pairs(self, X: Any, scale: str = "response", decode: str | None = None) -> NDArray[np.float64]:
+        """Predict pairs of labels, shape (n_pairs,); a new row gets the mean of the column, a new column the row's."""
         model = self._fitted()
         is_table = (is_frame(X) and not is_lazy(X)) or (isinstance(X, np.ndarray) and X.ndim == 2)
         if self.n_features_in_ == 2 and is_table:
             validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns
         rows, cols = as_pairs(X)
-        predictions: NDArray[np.float64] = model.predict_entries(rows, cols, scale=scale, unknown="offset")
+        options: dict[str, Any] = {"scale": scale, "decode": decode, "unknown": "offset"}
+        predictions: NDArray[np.float64] = model.predict_entries(rows, cols, **options)
         return predictions
 
     @property

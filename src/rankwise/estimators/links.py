@@ -117,8 +117,11 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         return classes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the two classes, in the order of `classes_`; shape (n_pairs, 2)."""
-        second = self._predict_pairs(X, "response")
+        """Return the probabilities of the two classes, in the order of `classes_`; shape (n_pairs, 2).
+
+        They are averaged over the posterior of the log-odds, as by ``predict_entries(..., decode="probability")``.
+        """
+        second = self._predict_pairs(X, decode="probability")
         return np.column_stack((1 - second, second))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

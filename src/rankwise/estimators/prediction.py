@@ -50,7 +50,8 @@ class PredictionMethods(LowRankEstimator):
         decode : {"clip", "round", "mean", "median", "class", "probability"}, optional
             Decode predictions into the targets' units to suit a metric; see docs/predictions.md. Overrides `scale`.
         unknown : {"error", "offset"}, default="error"
-            Rows and columns that were not in the training data: raise `DataError`, or predict from the offsets alone.
+            Rows and columns that were not in the training data: raise `DataError`, or predict the shrunk mean
+            of the other side's entries.
 
         Returns
         -------

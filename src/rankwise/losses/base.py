@@ -59,6 +59,9 @@ class Loss:
         The targets it accepts.
     link : str
         How predictions relate to targets: "identity", "logit" (log-odds of +1) or "log" (log of the rate).
+    mean_width : float
+        Positive if the best prediction is the mean of the targets, on the link scale, at least of those within this
+        distance of it; zero if it is another statistic, such as the median.
 
     Methods that a loss overrides if they apply: `log_normaliser` and `best_scale` (losses that are negative log
     densities of the target), `least_value` (losses whose minimum over x is not zero), `formula` and `restore` (losses
@@ -80,6 +83,7 @@ class Loss:
     quadratic: bool = False
     domain: Domain = REALS
     link: str = "identity"
+    mean_width: float = 0.0
 
     @property
     def formulas(self) -> Formulas:

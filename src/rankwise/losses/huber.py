@@ -67,6 +67,11 @@ class Huber(Loss):
         if not is_number(self.delta) or not 0 < self.delta < np.inf:
             raise LossError(f"Huber needs a finite delta > 0, got {self.delta!r}.")
 
+    @property
+    def mean_width(self) -> float:  # type: ignore[override]
+        """Three times `delta`: about four standard deviations of the targets with ``loss="auto"``."""
+        return 3.0 * self.delta
+
     def log_normaliser(self, scale: float) -> float:
         """Log normalizer of a density that is normal in the middle and has exponential tails."""
         root = math.sqrt(0.5 * scale)

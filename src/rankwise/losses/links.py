@@ -15,4 +15,12 @@ def response(link: str, x: Array) -> Array:
     return x
 
 
+def from_mean(link: str, means: Array | float) -> Array:
+    """Predictions on the link scale whose targets have these means; finite for means at the ends of their range."""
+    if link == "logit":
+        return np.asarray(2 * np.arctanh(np.clip(means, -1 + LEAST, 1 - LEAST)))  # of signs: the chance is (1 + m) / 2
+    return np.asarray(np.log(np.maximum(means, LEAST)) if link == "log" else means)
+
+
+LEAST = 1e-9  # distance of a mean from the end of its range, so that its log-odds or logarithm is finite
 LINKS = ("identity", "logit", "log")

@@ -1,5 +1,6 @@
 """Logistic loss."""
 
+import math
 from dataclasses import dataclass
 
 from ..kernels.formulas import Formulas, NoParameters, declare, exp, log1p_unit
@@ -48,3 +49,4 @@ class Logistic(Loss):
     lipschitz = 0.25
     domain = SIGNS
     link = "logit"
+    mean_width = math.inf

@@ -46,6 +46,7 @@ class Poisson(Loss):
     formulas = declare(Formulas(PoissonFormula, value, slope, curvature))
     domain = COUNTS
     link = "log"
+    mean_width = np.inf
 
     def least_value(self, targets: Array) -> NDArray[np.float64]:
         """``o - o log(o)``, the loss at the rate o."""

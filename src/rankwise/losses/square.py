@@ -47,6 +47,7 @@ class Square(Loss):
     formulas = declare(Formulas(SquareFormula, value, slope, curvature, expected=expected))
     lipschitz = 1.0
     quadratic = True
+    mean_width = math.inf
 
     def log_normaliser(self, scale: float) -> float:
         """Log normalizer of normal noise with variance ``1 / scale``."""

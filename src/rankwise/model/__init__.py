@@ -7,6 +7,7 @@ from .facts import known_facts
 from .files import load, save
 from .learned import Learned, LearnedSide, PriorArrays
 from .low_rank import LowRankModel
+from .marginals import Marginals
 from .posterior import Posterior
 from .ranking import Seen
 from .residuals import Residuals
@@ -19,6 +20,7 @@ __all__ = [
     "Learned",
     "LearnedSide",
     "LowRankModel",
+    "Marginals",
     "Offsets",
     "Posterior",
     "PriorArrays",

@@ -31,7 +31,8 @@ def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, 
     check_choice("decode", how, DECODINGS)
     variances = np.zeros(x.size)
     if not sure and model.posterior is not None:
-        variances = model.posterior.variance_at(rows, cols)
+        known = (rows >= 0) & (cols >= 0)
+        variances[known] = model.posterior.variance_at(rows[known], cols[known])
     if how == "probability":
         return _probability(model, x, variances)
     targets = targets_of(model)
@@ -61,10 +62,15 @@ def targets_of(model: "LowRankModel") -> Targets:
 
 
 def _probability(model: "LowRankModel", x: Array, variances: Array) -> Array:
-    """Probability of +1: mean of the logistic function of a normal variable, to within 0.02 (MacKay, 1992)."""
+    """Probability of +1: mean of the logistic function at one standard deviation below and above the prediction.
+
+    Sweeps average the loss over the same two points. There the slopes add up to zero, up to the prior, so that the mean
+    probability of the training entries is the share of +1, also where +1 is rare.
+    """
     if model.link != "logit":
         raise SettingError("decode='probability' is for the logistic loss, which predicts log-odds.")
-    return response("logit", x / np.sqrt(1 + np.pi / 8 * variances))
+    deviations = np.sqrt(variances)
+    return 0.5 * (response("logit", x - deviations) + response("logit", x + deviations))
 
 
 def _class(model: "LowRankModel", targets: Targets, x: Array) -> Array:

@@ -18,6 +18,7 @@ from ..storage.archive import DAMAGE, read_arrays, write_arrays
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
+from .marginals import Marginals
 from .posterior import Posterior
 from .ranking import Seen
 from .targets import Targets
@@ -47,6 +48,11 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
     if model.offsets is not None:
         manifest["constant"] = float(model.offsets.constant)
         arrays |= _prefixed("offsets", {name: getattr(model.offsets, name) for name in OFFSET_ARRAYS})
+    if model.baseline is not None:
+        manifest["baseline_constant"] = float(model.baseline.constant)
+        arrays |= _prefixed("baseline", {name: getattr(model.baseline, name) for name in OFFSET_ARRAYS})
+    if model.marginals is not None:
+        arrays |= _prefixed("marginals", model.marginals.to_arrays())
     if model.posterior is not None:
         manifest["noise_variance"] = float(model.posterior.noise_variance)
     if model.learned is not None:
@@ -114,6 +120,8 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
     parts |= {"scale": float(manifest["scale"]), "loss": losses.from_plain(manifest["loss"])}
     if "constant" in manifest:
         parts["offsets"] = Offsets(float(manifest["constant"]), **_taken("offsets", arrays))
+    if "baseline_constant" in manifest:
+        parts["baseline"] = Offsets(float(manifest["baseline_constant"]), **_taken("baseline", arrays))
     if "learned" in manifest:
         parts["learned"] = Learned.from_plain(manifest["learned"], arrays)
     if "noise_variance" in manifest:
@@ -126,6 +134,8 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
     if seen := _taken("seen", arrays):
         parts["seen"] = Seen(**seen)
     shape = arrays["U"].shape[0], arrays["V"].shape[0]
+    if marginals := _taken("marginals", arrays):
+        parts["marginals"] = Marginals.from_arrays(marginals, shape)
     if targets := _taken("targets", arrays):
         parts["targets"] = Targets.from_arrays(targets, shape)
     if calibration := _taken("calibration", arrays):
@@ -141,9 +151,9 @@ def _is_consistent(model: LowRankModel) -> bool:
     floats: list[tuple[Array, tuple[int, ...]]] = [(model.path, (longest, longest))]
     floats += [(model.U, (n_rows, longest)), (model.V, (n_cols, longest))]
     numbers, variances = [model.scale], []
-    if model.offsets is not None:
-        numbers.append(model.offsets.constant)
-        floats += [(model.offsets.rows, (n_rows,)), (model.offsets.cols, (n_cols,))]
+    for offsets in (part for part in (model.offsets, model.baseline) if part is not None):
+        numbers.append(offsets.constant)
+        floats += [(offsets.rows, (n_rows,)), (offsets.cols, (n_cols,))]
     if model.posterior is not None:
         width = max(model.posterior.row_means.shape[1], 1)
         numbers.append(model.posterior.noise_variance)

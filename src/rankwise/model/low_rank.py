@@ -19,12 +19,15 @@ from . import decoding, ranking
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
-from .pairwise import at_known, check_scale, deviations, positions, refuse_new
+from .marginals import Marginals
+from .pairwise import at_known, check_scale, deviations, positions
 from .posterior import Posterior
 from .ranking import Ranked, Seen
 from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
+
+FLIPPED = ("offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned")  # have a transpose
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,30 +44,28 @@ class LowRankModel:
     U, V : ndarray of shape (n_rows, longest) and (n_cols, longest)
         Unit columns; those of the rows of a model made by `rankwise.fold_in` are not.
     row_labels, col_labels : ndarray or None
-        Labels of the rows and columns; None means that they are identified by their numbers.
+        Labels of the rows and columns; None if they are identified by their numbers.
     link : {"identity", "logit", "log"}
         From the response scale to the link scale.
     chosen : int, optional
-        Default rank of predictions; by default the longest on the path. A solver whose steps may raise the value
-        chooses its best.
+        Default rank of predictions; by default the longest on the path.
     only_by : str, optional
         Name of the solver if it keeps no path: then only the full rank is available.
     offsets : Offsets, optional
         Added to every prediction on the link scale, at every rank.
+    baseline : Offsets, optional
+        Offsets fitted without factors, which replace `offsets` at rank 0.
+    marginals : Marginals, optional
+        Predictions for rows and columns without training entries.
     posterior : Posterior, optional
         Posterior means and variances of factors and offsets, estimated by method="bayes".
-    loss : Loss, optional
-        Loss that was minimized.
-    seen : Seen, optional
-        Positions of the training entries.
-    targets : Targets, optional
-        Range and distinct values of the training targets, for `decode`.
-    calibration : Calibration, optional
-        Scores of held-out entries, for `predict_interval`.
+    seen, targets, calibration : Seen, Targets, Calibration, optional
+        Positions of the training entries; range and distinct values of their targets, for `decode`; scores of held-out
+        entries, for `predict_interval`.
     facts : dict
         How it was fitted, in plain values for reports: method, settings, seconds, history.
-    learned : Learned, optional
-        Both sides after the last sweep, if it was fitted by sweeps.
+    loss, learned : Loss, Learned, optional
+        Loss that was minimized; both sides after the last sweep, if it was fitted by sweeps.
     scale : float, default=1
         Weight of an entry's loss relative to the prior: the inverse noise variance, where there is one.
 
@@ -88,6 +89,8 @@ class LowRankModel:
     chosen: int | None = None
     only_by: str | None = None
     offsets: Offsets | None = None
+    baseline: Offsets | None = None
+    marginals: Marginals | None = None
     posterior: Posterior | None = None
     loss: Loss | None = None
     seen: Seen | None = None
@@ -150,7 +153,7 @@ class LowRankModel:
         rows, cols : array-like of shape (n,)
             Labels if the data had labels, else numbers.
         rank : int, optional
-            Any rank of the path, 0 to `self.longest`; the prediction of a fit that stopped there.
+            Any rank of the path, 0 to `self.longest`.
         scale : {"response", "link"}, default="response"
             "response": probabilities of +1 under the logistic loss, expected counts under the Poisson loss. "link": the
             entries of the low-rank matrix plus offsets, such as log-odds. They are the same under other losses.
@@ -158,8 +161,8 @@ class LowRankModel:
             Also return the posterior standard deviation of each prediction, always on the link scale and without the
             noise of a single observation. Requires posterior variances (method="bayes") and the full rank.
         unknown : {"error", "offset"}, default="error"
-            Rows and columns that were not seen during fit: raise DataError, or predict from the constant and the
-            offset of the other side, if that is known.
+            Rows and columns that were not seen during fit: raise DataError, or predict the mean of the other side's
+            entries, shrunk towards the mean of all (docs/predictions.md).
         decode : {"clip", "round", "mean", "median", "class", "probability"}, optional
             Point prediction in the units of the targets, whatever the `scale`, matched to a metric
             (docs/predictions.md): clipped to the range of the training targets; rounded to the nearest training value;
@@ -176,7 +179,6 @@ class LowRankModel:
         row_of, col_of = positions(self, rows, cols, unknown)
         linked = at_known(self, row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
         if decode is not None:
-            refuse_new(row_of, col_of, "decode")
             predictions = decoding.decode(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
         else:
             predictions = linked if scale == "link" else response(self.link, linked)
@@ -284,9 +286,9 @@ class LowRankModel:
     ) -> Ranked:
         """Return the rows (or columns) most similar to the given ones, most similar first, themselves left out.
 
-        The similarity of two rows is the cosine between their rows of the low-rank part, on the link scale and without
-        offsets; it is 0 if one of them is zero. If there is a posterior (method="bayes", at the full rank), lengths are
-        expected ones, variances included, so that a row with few entries is not similar to any other.
+        The similarity of two rows is the cosine between their rows of the low-rank part, 0 if one of them is zero. If
+        there is a posterior (method="bayes", at the full rank), lengths are expected ones, variances included, so that
+        a row with few entries is not similar to any other.
 
         Parameters
         ----------
@@ -294,10 +296,8 @@ class LowRankModel:
             Rows, or columns with ``axis="columns"``; numbers if the data had no labels.
         n : int, default=10
         axis : {"rows", "columns"}, default="rows"
-        rank : int, optional
-            Any rank of the path.
-        n_jobs : int, default=-1
-            Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
+        rank, n_jobs : int, optional
+            As in `recommend`.
 
         Returns
         -------
@@ -309,8 +309,7 @@ class LowRankModel:
     def save(self, path: str | os.PathLike[str], *, labels: bool = True, seen: bool = True) -> None:
         """Write the model to a file that `rankwise.load` reads.
 
-        The file holds the factors, offsets, variances and how they were fitted, but the value of no entry. It appears
-        complete or not at all.
+        The file holds the factors, offsets, variances and how they were fitted, but the value of no entry.
 
         Parameters
         ----------
@@ -326,8 +325,12 @@ class LowRankModel:
 
     def at(self, rows: Array, cols: Array, rank: int | None = None) -> NDArray[np.float64]:
         """Predict on the link scale at valid row and column numbers, shape (n,)."""
-        predictions = predict(self.coefficients(rank), self.U, self.V, rows, cols)
-        return predictions if self.offsets is None else predictions + self.offsets.at(rows, cols)
+        predictions, offsets = predict(self.coefficients(rank), self.U, self.V, rows, cols), self.offsets_of(rank)
+        return predictions if offsets is None else predictions + offsets.at(rows, cols)
+
+    def offsets_of(self, rank: int | None) -> Offsets | None:
+        """Offsets of the rank-`rank` model; those fitted without factors at rank 0, if there are any."""
+        return self.baseline or self.offsets if self._checked(rank) == 0 else self.offsets
 
     def reconstruct(
         self, rank: int | None = None, max_bytes: float = 2**30, *, scale: str = "response"
@@ -352,7 +355,8 @@ class LowRankModel:
         """Return the whole matrix on the link scale, shape (n_rows, n_cols), whatever its size."""
         theta = self.coefficients(rank)
         matrix = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
-        return matrix if self.offsets is None else matrix + self.offsets.to_dense()
+        offsets = self.offsets_of(rank)
+        return matrix if offsets is None else matrix + offsets.to_dense()
 
     def row_factors(self, rank: int | None = None) -> NDArray[np.float64]:
         """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the low-rank part."""
@@ -366,19 +370,15 @@ class LowRankModel:
 
     def transposed(self) -> "LowRankModel":
         """Model of the transpose: rows and columns exchanged."""
-        offsets, posterior = self.offsets, self.posterior
+        flipped = {name: part.transposed() for name in FLIPPED if (part := getattr(self, name)) is not None}
         return replace(
             self,
             U=self.V,
             V=self.U,
             row_labels=self.col_labels,
             col_labels=self.row_labels,
-            offsets=None if offsets is None else Offsets(offsets.constant, offsets.cols, offsets.rows),
-            posterior=None if posterior is None else posterior.transposed(),
             seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
-            targets=None if self.targets is None else self.targets.transposed(),
-            calibration=None if self.calibration is None else self.calibration.transposed(),
-            learned=None if self.learned is None else self.learned.transposed(),
+            **flipped,
         )
 
     def _checked(self, rank: int | None) -> int:

@@ -24,7 +24,10 @@ def check_scale(scale: Any) -> None:
 def positions(
     model: "LowRankModel", rows: ArrayLike, cols: ArrayLike, unknown: str = "error"
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column numbers of pairs of labels, each of shape (n,); with ``unknown="offset"``, -1 for unknown ones."""
+    """Row and column numbers of pairs of labels, each of shape (n,).
+
+    With ``unknown="offset"``, -1 stands for labels that are not known, and for rows and columns without entries.
+    """
     check_choice("unknown", unknown, UNKNOWN)
     row_of, col_of = (
         index.find(labels) if unknown == "error" else index.positions(labels)
@@ -32,16 +35,20 @@ def positions(
     )
     if row_of.shape != col_of.shape:
         raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
+    if unknown == "offset" and model.marginals is not None:
+        return model.marginals.only_seen(row_of, col_of)
     return row_of, col_of
 
 
 def at_known(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) -> NDArray[np.float64]:
-    """Predictions on the link scale, from the offsets alone where a row or column number is -1; shape (n,)."""
-    known = (rows >= 0) & (cols >= 0)
+    """Predictions on the link scale, without factors where a row or column number is -1; shape (n,)."""
+    known, offsets = (rows >= 0) & (cols >= 0), model.baseline or model.offsets
     predictions = np.zeros(rows.size)
-    if model.offsets is not None:
-        left, right = (np.append(side.astype(np.float64), 0.0) for side in (model.offsets.rows, model.offsets.cols))
-        predictions = model.offsets.constant + left[rows] + right[cols]
+    if model.marginals is not None:
+        predictions = model.marginals.at(rows, cols)
+    elif offsets is not None:
+        left, right = (np.append(side.astype(np.float64), 0.0) for side in (offsets.rows, offsets.cols))
+        predictions = offsets.constant + left[rows] + right[cols]
     predictions[known] = model.at(rows[known], cols[known], rank)
     return predictions
 

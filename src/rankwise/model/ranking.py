@@ -110,7 +110,7 @@ def recommend(
 
 def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float) -> Scores:
     """Predictions of the given rows, less `risk` posterior standard deviations if there are any at that rank."""
-    theta, offsets, posterior = model.coefficients(rank), model.offsets, model.posterior
+    theta, offsets, posterior = model.coefficients(rank), model.offsets_of(rank), model.posterior
     base, shift = np.zeros(rows.size), np.zeros(model.shape[1])
     if offsets is not None:
         base = offsets.constant + offsets.rows[rows].astype(np.float64)

@@ -51,7 +51,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     - `truncates`: the factors may be rotated into singular vectors, so that a model of lower rank has the largest ones.
       Without `keeps_path` and `truncates`, the model has the factors as they are, and one rank.
     - `descends`: no step raises the value f(X), so the last point is the best one.
-    - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank.
+    - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank. `most_steps`: the limit
+      if a step reports that the run is not settled (`StepReport.moving`).
     - `checkpoints`: whether the state can be stored in a checkpoint; `state_types`: the dataclasses that the state
       consists of, beside numbers, strings, arrays, lists, tuples and dicts.
     - `needs`: requirements on the objective, such as a smooth loss, checked once before any work.
@@ -73,6 +74,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     checkpoints: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = ()
     max_iter: int | None = None
+    most_steps: ClassVar[int] = 0
 
     @classmethod
     def methods(cls) -> dict[str, NamedSolver]:

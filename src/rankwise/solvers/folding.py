@@ -120,6 +120,11 @@ class NewRows:
         return cls(entries.shape[0], entries, entries.row_labels)
 
     @property
+    def counts(self) -> Array:
+        """Number of entries of each row."""
+        return np.zeros(self.size) if self.observations is None else np.diff(self.observations.indptr)
+
+    @property
     def seen(self) -> Seen | None:
         """Positions of the new rows' entries."""
         if self.observations is None:
@@ -317,7 +322,10 @@ class RowFolder:
         if offsets is not None:
             own = means[:, -1] if learned.rows.offset else np.zeros(batch.size, dtype)
             offsets = Offsets(offsets.constant, own.copy(), offsets.cols)
-        sides = posterior = None
+        sides = posterior = marginals = None
+        if base.marginals is not None:
+            at_unseen = base.marginals.constant if offsets is None else offsets.constant + offsets.rows
+            marginals = base.marginals.for_new_rows(at_unseen + np.zeros(batch.size), batch.counts)
         if base.learned is not None:
             cols = replace(learned.cols, prior=self._column_prior(batch.size))
             sides = replace(learned, rows=replace(learned.rows, means=means, variances=variances), cols=cols)
@@ -331,6 +339,8 @@ class RowFolder:
             learned=sides,
             loss=self.loss,
             targets=None if base.targets is None else base.targets.for_new_rows(),
+            baseline=None,
+            marginals=marginals,
             row_labels=batch.labels,
             seen=batch.seen,
             calibration=None,

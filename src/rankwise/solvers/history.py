@@ -27,6 +27,8 @@ class StepReport(NamedTuple):
         Value that the solver minimizes, if it is not f alone.
     settled : bool
         Whether a small change of the value may end the run.
+    moving : str
+        Reason to expect that more steps change the predictions, a clause for the status; empty if there is none.
     stop : tuple of str or None
         Reason and message if the solver wants to stop.
 
@@ -45,6 +47,7 @@ class StepReport(NamedTuple):
     inner_rank: int = 1
     value: float | None = None
     settled: bool = True
+    moving: str = ""
     stop: tuple[str, str] | None = None
 
 

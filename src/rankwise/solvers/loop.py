@@ -126,8 +126,9 @@ def solve(
     if start is not None:
         check_start(objective, start)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
+    most = solver.most_steps if max_iter is None and start is None else 0
     max_iter = solver.steps_from(start, rank) if max_iter is None else max_iter
-    stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows)
+    stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows, most)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be a non-negative integer, got {random_state!r}.")

@@ -30,6 +30,7 @@ class SavedRun:
     before: float
     stop: tuple[str, str] | None
     seconds: tuple[float, float]
+    moving: str
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Run:
         Reason and message if the solver has asked to stop.
     seconds : tuple of float
         Wall and CPU seconds of earlier processes.
+    moving : str
+        Reason why the run is not settled, as reported by the last step.
     """
 
     state: Any
@@ -60,6 +63,7 @@ class Run:
     before: float = np.inf
     stop: tuple[str, str] | None = None
     seconds: tuple[float, float] = (0.0, 0.0)
+    moving: str = ""
 
     @classmethod
     def begun(cls, objective: Objective, solver: Solver[Any, Any], rank: int, start: LowRankModel | None) -> "Run":
@@ -79,7 +83,7 @@ class Run:
             raise DataError("The parts of the checkpoint are inconsistent.")
         history = History(saved.initial_value, saved.records)
         values = saved.previous, saved.before
-        return cls(saved.state, history, iterates, saved.first, *values, saved.stop, saved.seconds)
+        return cls(saved.state, history, iterates, saved.first, *values, saved.stop, saved.seconds, saved.moving)
 
     def saved(self, objective: Checkpointable, seconds: tuple[float, float]) -> SavedRun:
         """Return the parts that a checkpoint stores."""
@@ -95,16 +99,18 @@ class Run:
             before=self.before,
             stop=self.stop,
             seconds=seconds,
+            moving=self.moving,
         )
 
     def append(self, record: Record, report: StepReport) -> None:
         """Store the outcome of a step."""
         self.history.append(record)
         self.before = self.previous if report.settled else np.inf
-        self.previous, self.stop = record.value, report.stop
+        self.previous, self.stop, self.moving = record.value, report.stop, report.moving
 
     def ended(self, stopping: Stopping) -> Status | None:
         """Return why the run ends after the last step; None if it does not."""
         if len(self.history) == 0:
             return None
-        return stopping.reached(self.history[-1], self.before) or (Status(*self.stop) if self.stop else None)
+        status = stopping.reached(self.history[-1], self.before, self.moving)
+        return status or (Status(*self.stop) if self.stop else None)

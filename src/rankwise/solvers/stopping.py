@@ -31,7 +31,8 @@ class Status:
 class Stopping:
     """Stopping criteria: rank, number of steps, relative change of the value, time, and a callback.
 
-    `at_rank` tells whether reaching `rank` ends the run.
+    `at_rank` tells whether reaching `rank` ends the run. A run that is not settled after `max_iter` steps takes more of
+    them, up to `most` if that is larger.
     """
 
     rank: int
@@ -40,6 +41,7 @@ class Stopping:
     time_limit: float | None = None
     callback: Callable[[Record], bool | None] | None = None
     at_rank: bool = True
+    most: int = 0
 
     def check(self) -> None:
         """Raise if a criterion is invalid."""
@@ -54,14 +56,24 @@ class Stopping:
         if self.callback is not None and not callable(self.callback):
             raise SettingError(f"`callback` must be callable with a record, got {type(self.callback).__name__}.")
 
-    def reached(self, record: Record, previous: float) -> Status | None:
-        """Return the status if the run ends after `record`, where `previous` is the value before it; otherwise None."""
+    def reached(self, record: Record, previous: float, moving: str = "") -> Status | None:
+        """Return the status if the run ends after `record`; otherwise None.
+
+        Parameters
+        ----------
+        record : Record
+        previous : float
+            Value before the step.
+        moving : str
+            Reason why the run is not settled; empty if it is.
+        """
         if self.callback is not None and self.callback(record):
             return Status("callback", f"The callback stopped the run at rank {record.rank}.")
         if self.at_rank and record.rank >= self.rank:
             return Status("rank", f"Reached rank {record.rank}.")
-        if self.max_iter is not None and record.step >= self.max_iter:
-            return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}.")
+        if self.max_iter is not None and record.step >= max(self.max_iter, self.most if moving else 0):
+            unsettled = f"; not settled: {moving}, raise `max_iter`" if moving else ""
+            return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}{unsettled}.")
         if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value):
             return Status("tol", f"Step {record.step} changed the value by less than {self.tol:g} of itself.")
         if self.time_limit is not None and record.wall_seconds >= self.time_limit:

@@ -14,6 +14,7 @@ from .row_priors import RowPrior
 from .steps import bisect
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
+MOVING = 0.006  # relative decrease of the learned noise in a sweep above which a fit is not settled
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
 
@@ -44,6 +45,8 @@ class SweepState:
         Those of the rows and of the columns, or none.
     cost, previous_cost : float
         Expected loss after the last sweep and after the one before it.
+    baseline : Offsets, optional
+        Offsets fitted without factors, if there are any.
     """
 
     rows: Side
@@ -59,11 +62,19 @@ class SweepState:
     priors: list[RowPrior] = field(default_factory=list)
     cost: float = np.inf
     previous_cost: float = np.inf
+    baseline: Offsets | None = None
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
         """Each side with the other one."""
         return (self.rows, self.cols), (self.cols, self.rows)
+
+    @property
+    def moving(self) -> str:
+        """Reason why the fit is not settled: the noise still falls, so the factors still explain more of the data."""
+        is_density = self.loss.log_normaliser(0.5) != 0
+        decrease = 1.0 - self.cost / self.previous_cost if is_density and 0 < self.previous_cost < np.inf else 0.0
+        return f"the last one reduced the noise by {100 * decrease:.1f} %" if decrease > MOVING else ""
 
     def settings(self, estimate_variances: bool) -> RowSettings:
         """Settings of the row solves."""
@@ -79,6 +90,7 @@ class SweepState:
             all(side.engine is engine and side.is_sound(n, rank, problem.dtype) for side, engine, n in sizes)
             and all(prior.is_sound(side, other) for prior, (side, other) in priors)
             and not np.isnan([self.cost, self.previous_cost]).any()
+            and (self.baseline is None or self.baseline.is_sound(problem.shape))
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )

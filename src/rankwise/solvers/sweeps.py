@@ -15,6 +15,7 @@ from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .history import StepReport
+from .marginals import without_factors
 from .resume import resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
@@ -39,7 +40,7 @@ class Sweeps(Solver[Problem, SweepState]):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
-    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, *PRIORS.values())
+    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, *PRIORS.values())
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -67,11 +68,13 @@ class Sweeps(Solver[Problem, SweepState]):
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
             self._sweep(problem, state)
         state.place(problem)
+        state.baseline = problem.offsets
         return state
 
     def resume(self, objective: Problem, rank: int, start: LowRankModel) -> SweepState:
         """Start from the sides of a model, with added rows and columns, and solve for the columns once."""
         problem, learned = objective, resumable_sides(self, start, rank)
+        baseline = self.init(problem, 1).baseline
         problem.reset()
         engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
@@ -83,7 +86,7 @@ class Sweeps(Solver[Problem, SweepState]):
             place_constant(problem, 0.0)
             constant = best_constant(problem)
         rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
-        state = SweepState(rows, cols, constant, rank, weight, problem.loss, scale=start.scale)
+        state = SweepState(rows, cols, constant, rank, weight, problem.loss, start.scale, baseline=baseline)
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
@@ -203,7 +206,7 @@ class FactorSweeps(Sweeps):
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
-        return {"learned": self._learned(state, self.count_power), "scale": state.scale}
+        return {"learned": self._learned(state, self.count_power), "scale": state.scale, **without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
@@ -284,6 +287,7 @@ class BayesSweeps(Sweeps):
     """
 
     uncertain: ClassVar[bool] = True
+    most_steps: ClassVar[int] = 60
     pattern_prior: bool = True
     pattern_ridge: float = 2.0
     start_precision: float = 10.0
@@ -307,13 +311,14 @@ class BayesSweeps(Sweeps):
         """Prune components whose effect is below `least_effect`, then run one sweep."""
         if self.least_effect:
             state.prune(self.least_effect)
-        return super().step(objective, rng, state)
+        return super().step(objective, rng, state)._replace(moving=state.moving)
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale and the posterior, for the model."""
         learned = self._learned(state)
         noise = float(1 / state.scale) if state.loss.quadratic else 0.0
-        return {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
+        parts = {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
+        return parts | without_factors(state)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))

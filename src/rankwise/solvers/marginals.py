@@ -1,0 +1,59 @@
+"""Damped means of rows and columns: predictions for rows and columns that were not seen during fit."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from .._arrays import Array
+from ..engines import Engine, Shard
+from ..losses import Loss
+from ..losses.links import from_mean
+from ..model import Marginals, Offsets
+from .sweep_state import SweepState
+
+LOG_DAMPINGS = (-6.0, 14.0)  # range of the logarithm of the damping
+
+
+def without_factors(state: SweepState) -> dict[str, Any]:
+    """Predictions at rank 0 and for unseen rows and columns, for the model; none if the fit has no offsets."""
+    if state.baseline is None:
+        return {}
+    marginals = fit_marginals(state.rows.engine, state.loss, state.baseline)
+    return {"baseline": state.baseline, "marginals": marginals}
+
+
+def fit_marginals(engine: Engine, loss: Loss, baseline: Offsets) -> Marginals:
+    """Mean targets of every row and column, shrunk towards the mean of all, on the link scale; one pass.
+
+    Targets farther than ``loss.mean_width`` from the constant of `baseline`, the offsets fitted without factors, count
+    as that far. Under losses that do not predict a mean, the marginals are those offsets.
+    """
+    level = float(baseline.constant)
+    centre = level if loss.link == "identity" else 0.0
+    both = engine.run(Shard.moments, centre, float(loss.mean_width))
+    rows, cols = (level + side.astype(np.float64) for side in (baseline.rows, baseline.cols))
+    if loss.mean_width:
+        weight, total, _ = both[0].sum(axis=0)
+        rows, cols = (from_mean(loss.link, centre + damped_means(*side.T)) for side in both)
+        level = float(from_mean(loss.link, centre + total / weight))
+    return Marginals(rows, cols, both[0][:, 0].copy(), both[1][:, 0].copy(), level)
+
+
+def damped_means(weights: Array, sums: Array, squares: Array) -> NDArray[np.float64]:
+    """``level + (sums - weights * level) / (weights + damping)`` for the sums of each group, shape (n_groups,).
+
+    The level is the mean of all. The damping has the least squared error when every entry in turn is left out of its
+    group: an unseen row has at most one entry in a column.
+    """
+    level = float(sums.sum() / weights.sum())
+    gaps, spreads = sums - level * weights, squares - 2 * level * sums + level**2 * weights
+
+    def left_out(log_damping: float) -> float:
+        share = 1.0 / (np.maximum(weights - 1.0, 0.0) + np.exp(log_damping))
+        errors = (1 + share) ** 2 * spreads - (2 * (1 + share) - weights * share) * share * gaps**2
+        return float(errors.sum())
+
+    damping = np.exp(minimize_scalar(left_out, bounds=LOG_DAMPINGS, method="bounded").x)
+    return np.asarray(level + gaps / (weights + damping))
