@@ -11,7 +11,7 @@ class RankwiseError(Exception):
     ...     rw.MatrixCompletion(rank=0).fit([[1.0, 2.0]])
     ... except rw.RankwiseError as error:
     ...     print(error)
-    `rank` must be a positive integer, got 0.
+    `rank` must be a positive integer or 'auto', got 0.
     """
 
 

@@ -219,7 +219,8 @@ def test_every_method_can_be_named(folder, tmp_path, name):
     few = ("--max-iter", 2) if not METHODS[name].solver.grows else ()
     run("fit", folder / "ratings.csv", "--method", name, "--loss", loss, "--rank", 2, *few, "-o", tmp_path / "m")
     model = rankwise.load(tmp_path / "m")
-    assert model.rank <= 2 and model.loss == losses.get(loss) and model.facts["settings"].get("method", "bayes") == name
+    assert model.rank <= 2 or name == "admm"  # whose rank follows from the weight of the nuclear norm
+    assert model.loss == losses.get(loss) and model.facts["settings"].get("method", "bayes") == name
 
 
 def test_the_names_that_are_written_out_are_those_of_the_library():
@@ -260,11 +261,11 @@ def test_predict_falls_back_on_means_when_told(model, tmp_path):
     (tmp_path / "pairs.csv").write_text("nobody,thing 3\nperson 07,nothing\nnobody,nothing\nperson 01,thing 1\n")
     found = rows_of(run("predict", model, tmp_path / "pairs.csv", "--unknown", "offset").stdout)
     known = rankwise.load(model)
-    means, col = known.marginals, known.col_labels.tolist().index("thing 3")
+    offsets, col = known.offsets, known.col_labels.tolist().index("thing 3")
     expected = [
-        means.cols[col],
-        means.rows[7],
-        means.constant,
+        offsets.constant + offsets.cols[col],
+        offsets.constant + offsets.rows[7],
+        offsets.constant,
         known.predict_entries(["person 01"], ["thing 1"])[0],
     ]
     np.testing.assert_allclose([float(line["prediction"]) for line in found], expected, rtol=1e-6)
@@ -659,7 +660,7 @@ def test_the_reference_names_every_command_and_exit_code():
     codes = [
         line.split()[0] for line in main.epilog.split("Exit codes:")[1].split("\b")[0].splitlines() if line.strip()
     ]
-    assert codes == ["0", "1", "2", "130"] and all(f"| {code} |" in text for code in codes)
+    assert codes == ["0", "1", "2", "130", "143"] and all(f"| {code} |" in text for code in codes)
 
 
 def test_help_of_every_command_loads_nothing_heavy():

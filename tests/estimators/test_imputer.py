@@ -176,7 +176,7 @@ def test_integers_are_counts_where_these_are_likelier_than_numbers():
     columns = {
         "poisson": rng.poisson(3.0, 400),
         "rates that vary": rng.poisson(np.exp(2 + 0.7 * rng.normal(size=400))),
-        "years": np.rint(rng.normal(50, 10, 400)),
+        "years": np.rint(rng.normal(50, 5, 400)),
         "stars": rng.integers(1, 6, 400),
         "balance": np.rint(rng.normal(1, 3, 400)),
         "yes": rng.integers(0, 2, 400),

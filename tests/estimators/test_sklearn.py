@@ -121,10 +121,10 @@ class LinksOfTwoColumns(SignedLinkPredictor):
         validate_data(self, X, skip_check_array=True)
         return self
 
-    def _predict_pairs(self, X, scale):
+    def _predict_pairs(self, X, *options, **named):
         if "model_" in vars(self) and np.asarray(X).ndim == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
-        return super()._predict_pairs(first_two(X), scale)
+        return super()._predict_pairs(first_two(X), *options, **named)
 
 
 def first_two(X):
