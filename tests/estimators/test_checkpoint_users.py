@@ -97,8 +97,8 @@ SIZES = {  # bytes for m rows and columns, rank r, s bytes a number: as the page
     "geco": ("geco", Square(), lambda m, r, s: m * r * s),
     "altmin": (AltMin(), Logistic(), lambda m, r, s: 2 * m * r * s),
     "ais-impute": (AISImpute(0.5), Square(), lambda m, r, s: m * r * (s + 16)),
-    "factors": (FactorSweeps(), Square(), lambda m, r, s: m * s * (4 * r + 5)),
-    "bayes": (BayesSweeps(), Square(), lambda m, r, s: m * s * (5 * r + 7)),
+    "factors": (FactorSweeps(), Square(), lambda m, r, s: m * s * (4 * r + 6)),
+    "bayes": (BayesSweeps(), Square(), lambda m, r, s: m * s * (5 * r + 8)),
 }
 
 
