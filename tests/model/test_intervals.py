@@ -388,7 +388,8 @@ def test_after_a_pickle_only_the_variances_are_left():
 @every_way
 def test_a_model_with_more_rows_than_were_calibrated_says_so(by, tmp_path):
     model = calibrated("normal", by).model_
-    grown = replace(model, U=np.vstack((model.U, model.U[:1])), offsets=None, posterior=None, learned=None, seen=None)
+    parts = ("offsets", "baseline", "marginals", "posterior", "learned", "seen")
+    grown = replace(model, U=np.vstack((model.U, model.U[:1])), **dict.fromkeys(parts))
     save(grown, tmp_path / "m.rankwise")
     for each in (grown, rw.load(tmp_path / "m.rankwise")):
         with refused("calibrate again"):

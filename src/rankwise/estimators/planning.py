@@ -63,7 +63,7 @@ class FitRequest:
         ridge is added as ``ridge / 2 * ||X||_F**2``.
         """
         problem = Problem(entries, self.loss, dtype=self.dtype, n_jobs=self.n_jobs)
-        if isinstance(get(self.method), BayesSweeps | FactorSweeps):
+        if isinstance(get(self.method, problem), BayesSweeps | FactorSweeps):  # raises if it cannot solve the problem
             return problem
         if self.offsets != "none":
             problem.fix_offsets(fit_offsets(problem, "global" if self.offsets == "auto" else self.offsets))

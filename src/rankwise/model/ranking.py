@@ -226,7 +226,7 @@ def check_risk(risk: Any, link: str) -> float:
 
 def check_count(n: Any, requested: ArrayLike = (), size: int = 0) -> int:
     """`n`, at most `size` if a single label is wanted; SettingError unless it is a positive integer."""
-    if not is_whole(n) or not 1 <= n < 2**32:
+    if not is_whole(n) or not 1 <= n < 2**63:
         raise SettingError(f"`n` must be an integer of at least 1, got {n!r}.")
     return min(int(n), max(size, 1)) if np.ndim(requested) == 0 else int(n)
 
