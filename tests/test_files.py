@@ -98,7 +98,7 @@ def test_a_lock_that_is_a_link_or_a_pipe_is_refused_in_a_sentence(tmp_path, kind
 def test_a_pipe_named_as_a_checkpoint_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / checkpoint.NAME.format(3))
     problem = rw.Problem(rw.Observations.from_coo([0, 1], [1, 0], [1.0, 2.0]), "square")
-    with checkpoint.open_folder(rw.Checkpoint(tmp_path, resume=True)) as folder:
+    with checkpoint.opened(rw.Checkpoint(tmp_path, resume=True)) as folder:
         assert folder.restored(problem, rw.solvers.get("eglrl")) is None
 
 

@@ -93,7 +93,8 @@ def test_refitting_more_is_never_worse_at_the_first_two_ranks():
 def test_a_planted_matrix_seen_whole_is_recovered_at_its_rank(refine):
     rng = np.random.default_rng(10)
     truth = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 15))
-    fitted = MatrixCompletion(rank=3, method=GreedyPursuit(refine, "dense"), dtype="float64").fit(truth)
+    solver = GreedyPursuit(refine, "dense")
+    fitted = MatrixCompletion(rank=3, method=solver, offsets="none", dtype="float64").fit(truth)
     np.testing.assert_allclose(fitted.model_.to_dense(), truth, atol=1e-10)
 
 
