@@ -286,7 +286,7 @@ BREAKS = [
         "one_call and given",
     ),
     Break(
-        "kernels/row_entries.py",
+        "kernels/tile_losses.py",
         "0.5 * weight * (linear * linear - spread + float64(noises[k]))",
         "0.5 * weight * (linear * linear - spread)",
         "test_row_solver.py",

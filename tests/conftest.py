@@ -1,5 +1,7 @@
 """What all tests share: how many threads work, and which tests are slow."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 from helpers import RARE
@@ -28,6 +30,9 @@ def any_work_is_worth_all_threads():
 # `make test` the laws of the losses themselves run for every loss; what holds whatever the loss is runs for a few of
 # them, and single precision and weights for fewer still. `make test-all` runs everything.
 OWN_LAWS = ("best_weight", "expected", "kernels", "losses", "nonsmooth_losses", "objectives")
+# Of every law at most so many cases are fast; where each case is a law of its own, all are.
+MOST_CASES = 4
+EACH_A_LAW = ("sklearn", "doctests", "pages", "package", "platforms", "refusals", "losses", "examples")
 THOROUGH = {"Absolute", "Logistic", "Square"}
 # The longest files, which two processes begin with; neighbours compile different kernels.
 FIRST = (
@@ -58,12 +63,25 @@ def is_rare(item):
     return (name in RARE and tested(item) not in OWN_LAWS) or (unusual and name not in THOROUGH)
 
 
+def repeats(items):
+    """Fast tests beyond `MOST_CASES` of their law; those that stay fast are spread over its cases."""
+    laws = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None and tested(item) not in EACH_A_LAW:
+            laws[item.path, item.originalname].append(item)
+    for cases in laws.values():
+        kept = {round(k * (len(cases) - 1) / (MOST_CASES - 1)) for k in range(MOST_CASES)}
+        yield from (item for k, item in enumerate(cases) if len(cases) > MOST_CASES and k not in kept)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests of what is rare slow, and put the longest files first."""
+    """Mark tests of what is rare or repeated slow, and put the longest files first."""
     for item in items:
         if is_rare(item):
             item.add_marker(pytest.mark.slow)
+    for item in repeats(items):
+        item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(tested(item)) if tested(item) in FIRST else len(FIRST))
 
 

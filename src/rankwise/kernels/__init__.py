@@ -6,11 +6,12 @@ float64, and the order of a sum depends on the data alone.
 """
 
 import os
-import sys
 
 from numba.core.compiler_lock import global_compiler_lock
 
-if sys.platform != "win32":  # a process forked while another thread compiles would wait for Numba's lock forever
+if hasattr(
+    os, "register_at_fork"
+):  # a process forked while another thread compiles would wait for Numba's lock forever
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,

@@ -144,9 +144,10 @@ def first_look(piece: Piece) -> FirstLook:
 
 
 def second_look(piece: Piece, mean: float) -> float:
-    """Return the weighted sum of the squared distances from the mean."""
+    """Return the weighted sum of the squared distances from the mean; infinite if float64 cannot represent it."""
     targets, weights = _counted(piece)
-    return float(((targets - mean) ** 2 * weights).sum())
+    with np.errstate(over="ignore"):
+        return float(((targets - mean) ** 2 * weights).sum())
 
 
 def _counted(piece: Piece) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
