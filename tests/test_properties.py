@@ -240,6 +240,7 @@ def test_any_text_is_read_or_refused_in_a_sentence(tmp_path_factory, lines, sepa
 NUMBERS = st.sampled_from(["0", "1", "2", "-3", "007", "+7", "-0", "1:2", "4.5", " 5", "x", "", '"6"'])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(
     st.lists(st.lists(NUMBERS, min_size=3, max_size=4), min_size=1, max_size=6),

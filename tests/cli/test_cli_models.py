@@ -342,6 +342,7 @@ def test_names_are_looked_up_once(model, folder, tmp_path, monkeypatch, command)
     assert sum(sizes) == 30 + 20  # different names, not entries
 
 
+@pytest.mark.slow
 def test_output_that_cannot_show_a_letter_escapes_it(tmp_path):
     (tmp_path / "t.csv").write_text("".join(f"Zoë{k % 5},é{k % 3},{k % 4}\n" for k in range(15)), encoding="utf-8")
     run("fit", tmp_path / "t.csv", "--method", "eglrl", "--loss", "square", "--rank", 1, "-o", tmp_path / "m")

@@ -157,6 +157,7 @@ def test_an_interrupt_says_how_to_start_again(publisher, monkeypatch):
     assert code == 130 and shown.endswith(f"Stopped; `rankwise data fetch {NAME}` starts again.\n")
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_the_question_is_one_too(publisher):
     code, shown = on_terminal(publisher, answer=b"\x03")
     assert code == 130 and "Stopped; nothing was written." in shown and "Aborted" not in shown
@@ -169,6 +170,7 @@ def test_an_unknown_set_is_answered_with_the_known_ones(command):
         main(["data", command, "netflix"], standalone_mode=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [b"n\n", b"y\n"])
 def test_a_terminal_is_asked_and_shows_a_bar(publisher, tmp_path, answer):
     code, shown = on_terminal(publisher, answer=answer)

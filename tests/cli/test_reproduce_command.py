@@ -58,6 +58,7 @@ def test_a_table_is_printed_and_written_with_its_figures(small, tmp_path):
         assert all(cell in text for cell in cells if not cell.startswith("---"))
 
 
+@pytest.mark.slow
 def test_quick_runs_one_fold_and_the_whole_run_goes_on_from_it(small, tmp_path):
     assert invoke("reproduce", "tiny", "--quick", "--output", tmp_path).exit_code == 0
     lines = [json.loads(line) for line in (tmp_path / "tiny-results.jsonl").read_text().splitlines()]
@@ -72,6 +73,7 @@ def test_a_figure_runs_the_first_split_and_writes_no_table(small, tmp_path):
     assert len((tmp_path / "tiny-results.jsonl").read_text().splitlines()) == 4  # three fits and a search
 
 
+@pytest.mark.slow
 def test_all_runs_every_experiment_that_has_the_data(small, tmp_path):
     assert invoke("reproduce", "all", "--quick", "--output", tmp_path / "both").exit_code == 0
     assert {"tiny.md", "other.md", "figure9-second.svg"} <= set(made(tmp_path / "both"))
@@ -115,6 +117,7 @@ def test_the_help_names_every_experiment():
         assert experiment.name in text and experiment.figure in text
 
 
+@pytest.mark.slow
 def test_search_finds_a_stored_weight_again(small, tmp_path, monkeypatch):
     stored = replace(small["tiny"].methods[2], settings={}, settings_for={"tiny": {"nuclear_weight": 1e6}})
     monkeypatch.setitem(small, "tiny", replace(small["tiny"], methods=(stored,)))
@@ -148,6 +151,7 @@ main(["reproduce", "tiny", "--output", {folder!r}])
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_continue(tmp_path):
     source = INTERRUPTED.format(tests=str(ROOT / "tests"), folder=str(tmp_path))
     process = subprocess.Popen(

@@ -122,6 +122,7 @@ def shell(command):
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX")
 def test_closed_and_full_streams_end_without_a_traceback(model):
     done = shell("rankwise info m.rankwise >&-")

@@ -180,6 +180,7 @@ def test_downloads_go_to_the_named_folder_or_the_cache_and_both_are_searched(mon
     assert len(publisher.asked) == 2
 
 
+@pytest.mark.slow
 def test_a_killed_download_leaves_no_wrong_file_and_the_next_ends_with_the_right_bytes(tmp_path):
     with publishing(BODY, pause=0.05) as publisher:
         source = publisher.source()
@@ -196,6 +197,7 @@ def test_a_killed_download_leaves_no_wrong_file_and_the_next_ends_with_the_right
     assert target.read_bytes() == BODY
 
 
+@pytest.mark.slow
 def test_two_processes_that_fetch_the_same_set_fetch_it_once(tmp_path):
     with publishing(BODY, pause=0.02) as publisher:
         source = publisher.source()

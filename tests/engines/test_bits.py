@@ -98,6 +98,7 @@ def test_every_solver_has_the_same_bits_on_one_to_four_threads(solver, loss):
     assert len(found) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_threads", ["2", "4"])
 def test_fits_have_the_same_bits_with_any_number_of_blas_threads(n_threads):
     """This process has one, see conftest.py."""

@@ -64,6 +64,7 @@ def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights)
     assert isinstance(problem.engine, Cluster) and len(problem.engine.loads) >= 6
 
 
+@pytest.mark.slow
 def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
     """A line to each worker; Dask's own messages to it where there can be no line; through the scheduler at worst."""
     observations, solver = some_entries(), GreedyPursuit("economic")
@@ -85,6 +86,7 @@ def _ways(engine):
     return [(type(remote.line), getattr(remote.line, "direct", None)) for remote in engine.remotes]
 
 
+@pytest.mark.slow
 def test_a_line_that_falls_silent_is_replaced(client, monkeypatch):
     """All workers live, and Dask's own connections are well; the shards are built again, to the same bits."""
     monkeypatch.setattr(lines, "POLL", 0.1)
@@ -319,6 +321,7 @@ def test_bytes_of_a_sweep_with_a_given_ridge(client):
     assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
 
 
+@pytest.mark.slow
 def test_round_trips_of_a_sweep(client):
     """The costs in docs/scale.md: one trip for each side with a given ridge; with the pattern, ten in all."""
     for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):

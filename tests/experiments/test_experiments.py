@@ -231,6 +231,7 @@ run(tiny(), Store({path!r}), load=load, report=lambda event: time.sleep(0.3))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [b"", b'{"kind": "fit", "data": "ti'], ids=["whole", "half-written"])
 def test_a_killed_run_continues_and_ends_in_the_same_table(finished, tmp_path, half):
     path = tmp_path / "results.jsonl"

@@ -598,6 +598,7 @@ def odd_array(arrays, rng):
     arrays[name] = rng.choice([*ways, old.astype("f4"), old.T, np.repeat(old, 2, axis=0) if old.ndim else old, -old])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["economic", "coefficients", "ridge", "nonsmooth", "ais-impute", "altmin", "bayes"])
 def test_a_sealed_file_with_odd_parts_is_refused_or_used_and_nothing_worse(name, tmp_path):
     """A file that someone has made on purpose: all of its parts are looked at before a kernel sees them."""

@@ -162,3 +162,12 @@ def test_unseen_rows_of_real_data_are_predicted_as_well_as_by_damped_means(name)
         else:
             rmse = [np.sqrt(np.mean((each - test.targets) ** 2)) for each in (link, *costs)]
             assert rmse[0] < 1.002 * min(rmse[1:])
+
+
+def test_zeros_and_ones_have_the_marginals_of_signs():
+    signs = rare(shape=(60, 20), share=0.1)
+    yes = Observations.from_coo(signs.rows, signs.cols, (signs.targets + 1) / 2, signs.shape)
+    one, other = (MatrixCompletion(rank=2, max_iter=2).fit(seen).model_.marginals for seen in (signs, yes))
+    for name in ("rows", "cols", "constant"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-6)
+    assert expit(other.constant) == pytest.approx(yes.targets.mean(), rel=1e-6)

@@ -105,6 +105,7 @@ def test_the_solution_meets_the_optimality_conditions(loss, ridge, kind):
         np.testing.assert_allclose(side.T @ side, np.eye(model.rank), atol=1e-10)
 
 
+@pytest.mark.slow
 @every_loss
 @pytest.mark.parametrize("accuracy", [1e-3, 1e-6])
 def test_momentum_takes_fewer_steps_to_any_accuracy(loss, accuracy):

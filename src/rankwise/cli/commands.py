@@ -149,8 +149,8 @@ def fit(**arguments: Any) -> None:
     type=click.Choice(["error", "offset"]),
     default="error",
     show_default=True,
-    help="How to treat rows and columns that the model has not seen: stop, or predict from the offsets alone, without "
-    "--decode and --coverage.",
+    help="How to treat rows and columns that the model has not seen: stop, or predict the mean of the other side's "
+    "entries, shrunk towards the mean of all; such pairs have no interval.",
 )
 @click.option(
     "--coverage",
@@ -234,8 +234,8 @@ def similar(**arguments: Any) -> None:
     type=click.Choice(["skip", "offset", "error"]),
     default="skip",
     show_default=True,
-    help="How to treat entries whose row or column the model has not seen: skip them, predict them from the offsets "
-    "alone, or stop.",
+    help="How to treat entries whose row or column the model has not seen: skip them, predict them from the other "
+    "side's mean, or stop.",
 )
 @options.as_json
 def evaluate(**arguments: Any) -> None:

@@ -68,6 +68,6 @@ def _show(scores: dict[str, list[Score]], options: EvaluateOptions, n_scored: in
     ]
     print_table(out, title, ("score", *(f">{name}" for name in scores), "unit"), lines)
     if n_unknown:
-        treated = {"skip": "left out (--unknown offset scores them)", "offset": "predicted from the offsets alone"}
+        treated = {"skip": "left out (--unknown offset scores them)", "offset": "predicted from the other side's mean"}
         entries = plural(n_unknown, "entry")
         out.print(f"{entries} with a row or column that the model has not seen: {treated[options.unknown]}.")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from .._arrays import Array
+from .._errors import SettingError
 from ..model import LowRankModel, load
 from .files import (
     ReadOptions,
@@ -41,20 +42,24 @@ class PredictOptions(ReadOptions):
 def run(options: PredictOptions) -> None:
     """Read a model and pairs, and write the predictions as CSV."""
     check_output(options.output, options.force, options.model, options.pairs)
+    if options.coverage is not None and (options.rank, options.decode, options.scale) != (None, None, "response"):
+        raise SettingError(
+            "--coverage requires the model's own rank and the response scale; leave out --rank, --scale and --decode."
+        )
     model = load(options.model)
     model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
     table = read(options.pairs, options.reading(pairs=True))
     rows, cols = entry_positions(table, model)
     if options.unknown == "error":
-        check_known(table, rows, cols, "Predict them from the offsets alone with --unknown offset.")
+        check_known(table, rows, cols, "Predict them from the means of known rows and columns with --unknown offset.")
     unknown = np.flatnonzero((rows < 0) | (cols < 0))
-    if options.coverage and unknown.size:
+    if options.coverage is not None and unknown.size:
         echo(f"{plural(unknown.size, 'pair')} of unknown rows or columns: predicted without intervals.", err=True)
     _predicted(
         model, rows[unknown[:1]], cols[unknown[:1]], options
     )  # raises for unsupported options before anything is written
     with csv_writer(options.output) as file:
-        file.writerow(("row", "column", "prediction", *(("low", "high") if options.coverage else ())))
+        file.writerow(("row", "column", "prediction", *(("low", "high") if options.coverage is not None else ())))
         for start in range(0, table.size, PREDICTED_PAIRS):
             part = slice(start, start + PREDICTED_PAIRS)
             numbers = _predicted(model, rows[part], cols[part], options)
@@ -65,7 +70,7 @@ def run(options: PredictOptions) -> None:
 def _predicted(model: LowRankModel, rows: Array, cols: Array, options: PredictOptions) -> list[Array]:
     """Return predictions at row and column numbers, and the ends of their intervals; NaN ends where one is -1."""
     how = {"scale": options.scale} if options.decode is None else {"scale": "link", "decode": options.decode}
-    predictions = predictions_at(model, rows, cols, rank=options.rank, **how)
+    predictions = predictions_at(model, rows, cols, options.unknown, rank=options.rank, **how)
     if options.coverage is None:
         return [predictions]
     known = (rows >= 0) & (cols >= 0)

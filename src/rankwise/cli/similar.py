@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from ..model import load
 from .formatting import to_json
 from .recommend import best_of, find_labels, show
+from .terminal import echo
 
 
 @dataclass(frozen=True)
@@ -37,4 +36,4 @@ def run(options: SimilarOptions) -> None:
         {"label": label, "similar": [{"label": name, "cosine": cosine} for name, cosine in best]}
         for label, best in ranked
     ]
-    click.echo(to_json({"model": str(options.model), "axis": f"{index.axis}s", "labels": similar}))
+    echo(to_json({"model": str(options.model), "axis": f"{index.axis}s", "labels": similar}))

@@ -244,8 +244,10 @@ def are_counts(values: Array) -> bool:
         return False
     mean, variance = float(values.mean()), float(values.var())
     distance, deviation = np.abs(values - mean), np.sqrt(variance)
-    nearer, farther = log_ndtr((0.5 - distance) / deviation), log_ndtr((-0.5 - distance) / deviation)
-    as_numbers = nearer + np.log1p(-np.exp(farther - nearer))
+    as_numbers = -0.5 * (distance / deviation) ** 2 - np.log(deviation * np.sqrt(2 * np.pi))
+    if deviation < 100:  # rounding changes the density
+        nearer, farther = log_ndtr((0.5 - distance) / deviation), log_ndtr((-0.5 - distance) / deviation)
+        as_numbers = nearer + np.log(-np.expm1(farther - nearer))
     as_counts = values * np.log(mean) - mean - gammaln(values + 1)
     if variance > mean:
         shape = mean**2 / (variance - mean)

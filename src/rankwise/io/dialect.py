@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .. import _checks
 from .._errors import DataError, SettingError
 
 SEPARATORS = {"::": "'::'", "\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks"}  # as tried
@@ -67,6 +68,11 @@ class Reading:
     skip_bad_lines: bool = False
     pairs: bool = False
     missing: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check `missing`."""
+        if self.missing is not None and not _checks.is_number(self.missing):
+            raise SettingError(f"`missing` must be a number or None, got {self.missing!r}.")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -212,11 +218,11 @@ def _likeliest_separator(lines: Sequence[str], needed: int) -> str:
 
 def _is_header(first: Sequence[str], others: Sequence[Sequence[str]]) -> bool:
     """Return whether the first line is a header: it has no number, and has known names or numbers below it."""
-    if any(is_number(field) for field in first):
+    if any(is_value(field) for field in first):
         return False
     if sum(any(_plain(field) in names.split() for names in KNOWN.values()) for field in first) >= 2:
         return True
-    return any(is_number(field) for fields in others for field in fields[: len(first)])
+    return any(is_value(field) for fields in others for field in fields[: len(first)])
 
 
 def _row_names(header: Sequence[str], others: Sequence[Sequence[str]], n_fields: int, how: Reading) -> tuple[str, ...]:
@@ -300,7 +306,9 @@ def _are_times(texts: Sequence[str]) -> bool:
 
 def _increase(texts: Sequence[str]) -> bool:
     """Return whether all fields are integers, each larger than the one before."""
-    return all(map(str.isdecimal, texts)) and all(int(a) < int(b) for a, b in pairwise(texts))
+    return all(text.isdecimal() and len(text) <= 18 for text in texts) and all(
+        int(a) < int(b) for a, b in pairwise(texts)
+    )
 
 
 def _role_of(name: str) -> str | None:

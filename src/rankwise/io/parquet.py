@@ -16,7 +16,7 @@ from .label_column import Columns, EntryBatch
 from .text import FIRST_LINES, MAX_FLOAT32
 
 PARQUET_ROWS = 1 << 20  # rows read at a time
-LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
+PARQUET_LABEL_KINDS = "biufUM"  # NumPy kinds of labels: those that can be sorted and stored in a model file
 
 
 def _first_rows(where: str) -> tuple[list[str], list[list[str]]]:
@@ -96,7 +96,7 @@ class ParquetFile:
                 names = text_array(texts, which)
         except (NotImplementedError, UnicodeDecodeError):
             names = np.zeros(0, object)
-        if names.dtype.kind not in LABEL_KINDS:
+        if names.dtype.kind not in PARQUET_LABEL_KINDS:
             raise DataError(f"{self.where}: the {which} labels are {column.type}; use text or numbers.")
         return EncodedLabels(names, codes)
 

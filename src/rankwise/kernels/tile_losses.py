@@ -14,6 +14,7 @@ from numba import carray, float64, from_dtype, int64, types, uint64
 from numba.extending import intrinsic, overload
 
 from .._arrays import Array
+from .._errors import LossError
 from .expected import expected_at
 from .jit import INLINED, callback, part
 
@@ -78,17 +79,17 @@ def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
     """
     kind: Any = type(parameters)
     fields = []
-    for value in parameters:
-        if isinstance(value, np.ndarray):
-            if value.dtype != np.float64 or not value.flags.c_contiguous:
-                raise TypeError("arrays among the parameters of a loss must be contiguous arrays of float64")
+    for value, hint in zip(parameters, get_type_hints(kind).values(), strict=True):
+        if hint is float:
+            fields += [int(np.float64(value).view(np.int64)), 1]
+        elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == float and value.flags.c_contiguous:
             fields += [value.ctypes.data, value.size]
         else:
-            fields += [int(np.float64(value).view(np.int64)), 1]
+            raise LossError(f"Parameters of a loss must be floats or one-dimensional float64 arrays, got {value!r}.")
     return TileLoss(_machine_code(kind, np.dtype(dtype), cached).address, np.array(fields, np.int64))
 
 
-@cache
+@cache  # Numba never unloads machine code, so that an address stays valid
 def _machine_code(kind: Any, dtype: np.dtype[Any], cached: bool) -> Any:
     number, size = from_dtype(dtype), 2 * len(kind._fields)
 

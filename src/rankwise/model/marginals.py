@@ -43,7 +43,7 @@ class Marginals:
         return np.where(self.row_weights[rows] > 0, rows, -1), np.where(self.col_weights[cols] > 0, cols, -1)
 
     def at(self, rows: Array, cols: Array) -> NDArray[np.float64]:
-        """Predictions at pairs of row and column numbers, of which at most one is not -1; shape (n,)."""
+        """Predictions at pairs of row and column numbers, shape (n,); where both are known, that of the row."""
         return np.where(rows >= 0, self.rows[rows], np.where(cols >= 0, self.cols[cols], self.constant))
 
     def to_arrays(self) -> dict[str, Array]:

@@ -130,21 +130,22 @@ def similar(
     index = model.row_index if axis == "rows" else model.col_index
     requested = index.find(labels)
     themselves = Seen(np.arange(requested.size + 1, dtype=np.uint64), requested.astype(np.uint32))
-    vectors = _kept_directions(model, axis, rank)
+    vectors = _cached_directions(model, axis, rank)
     scores = Scores(vectors[requested], vectors, np.zeros(requested.size), np.zeros(index.size))
     best = best_columns(scores, check_count(n, labels, index.size), themselves, n_jobs=n_jobs)
     return _labelled(best, index.labels, labels)
 
 
-def _kept_directions(model: "LowRankModel", axis: str, rank: int | None) -> NDArray[np.float64]:
-    """Vectors of `directions` for all rows or columns; those of the last rank are kept for the next call."""
-    theta, kept = model.coefficients(rank), DIRECTIONS.setdefault(model, {})
-    if axis not in kept or kept[axis].shape[1] != theta.size:
+def _cached_directions(model: "LowRankModel", axis: str, rank: int | None) -> NDArray[np.float64]:
+    """Vectors of `directions` for all rows or columns; those of the last rank are stored for the next call."""
+    theta, stored = model.coefficients(rank), DIRECTIONS.setdefault(model, {})
+    vectors = stored.get(axis)
+    if vectors is None or vectors.shape[1] != theta.size:
         near, far = (model.U, model.V) if axis == "rows" else (model.V, model.U)
         full_rank = theta.size == model.rank
         variances = model.posterior.spread(axis) if model.posterior is not None and full_rank else 0.0
-        kept[axis] = directions(theta, near, far, variances)
-    return kept[axis]
+        vectors = stored[axis] = directions(theta, near, far, variances)
+    return vectors
 
 
 def best_columns(

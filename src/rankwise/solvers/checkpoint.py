@@ -254,12 +254,12 @@ def open_folder(checkpoint: AnyCheckpoint) -> CheckpointFolder | None:
 
 @contextmanager
 def opened(checkpoint: AnyCheckpoint) -> Iterator[CheckpointFolder | None]:
-    """Open the folder of a checkpoint setting, if it is not open yet, and close it at the end of the block."""
+    """Open the folder of a checkpoint setting; close it at the end of the block if it was opened here."""
     folder = open_folder(checkpoint)
     try:
         yield folder
     finally:
-        if folder is not None:
+        if folder is not None and folder is not checkpoint:
             folder.close()
 
 

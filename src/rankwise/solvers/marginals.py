@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from .._arrays import Array
 from ..engines import Engine, Shard
 from ..losses import Loss
+from ..losses.base import classes_of
 from ..losses.links import from_mean
 from ..model import Marginals, Offsets
 from .sweep_state import SweepState
@@ -36,9 +37,15 @@ def fit_marginals(engine: Engine, loss: Loss, baseline: Offsets) -> Marginals:
     rows, cols = (level + side.astype(np.float64) for side in (baseline.rows, baseline.cols))
     if loss.mean_width:
         weight, total, _ = both[0].sum(axis=0)
-        rows, cols = (from_mean(loss.link, centre + damped_means(*side.T)) for side in both)
-        level = float(from_mean(loss.link, centre + total / weight))
+        rows, cols = (_linked(loss, centre + damped_means(*side.T)) for side in both)
+        level = float(_linked(loss, centre + total / weight))
     return Marginals(rows, cols, both[0][:, 0].copy(), both[1][:, 0].copy(), level)
+
+
+def _linked(loss: Loss, means: Array | float) -> Array:
+    """Predictions on the link scale whose targets have these means."""
+    low, high = classes_of(loss)
+    return from_mean(loss.link, (2 * means - low - high) / (high - low) if loss.link == "logit" else means)
 
 
 def damped_means(weights: Array, sums: Array, squares: Array) -> NDArray[np.float64]:

@@ -110,7 +110,8 @@ class StoredEntries(Entries):
             with file_lock(self.folder / f"{TRANSPOSED}.lock"):  # another fit may be writing it
                 if not folder.exists():
                     for stale in self.folder.glob(f"{TRANSPOSED}-*"):
-                        shutil.rmtree(stale)
+                        if stale.is_dir() and not stale.is_symlink():
+                            shutil.rmtree(stale, ignore_errors=True)
                     chunks = (
                         (part.indices, part.start + rows_of(part.indptr), part.targets)
                         + (() if part.weights is None else (part.weights,))
