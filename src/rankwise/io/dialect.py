@@ -348,6 +348,6 @@ def _refuse_narrow(how: Reading, n_fields: int, where: str) -> None:
     needed = f"{', '.join(most)} and {last}"
     columns = "one column" if n_fields == 1 else f"{n_fields} columns"
     raise DataError(
-        f"{where}, line 1: found {columns} where {needed} are needed; "
+        f"{where}, line 1: the file has {columns}; {needed} are needed; "
         "set `separator` if the columns are separated by something unusual."
     )

@@ -26,7 +26,7 @@ from .._errors import RankwiseError
 from .._files import replacing
 
 log = logging.getLogger("rankwise")
-LOGGED = {"phase": "compiling"}  # tells the command line which messages to show
+LOG_EXTRA = {"phase": "compiling"}  # tells the command line which messages to show
 VERSIONS = (numba.__version__, llvmlite.__version__, platform.python_implementation(), platform.python_version())
 SEAL = hashlib.sha256().digest_size  # bytes of the digest at the start of an entry
 
@@ -115,7 +115,7 @@ def cache_folder() -> Path | None:
 @cache
 def _warn(text: str) -> None:
     """Log a warning once per process."""
-    log.warning(text, extra=LOGGED)
+    log.warning(text, extra=LOG_EXTRA)
 
 
 def _reason(error: Exception) -> str:

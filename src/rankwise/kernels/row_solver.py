@@ -45,7 +45,7 @@ _1, _2 = uint64(1), uint64(2)
 spliced = numba.njit(inline="always", cache=False, **INNER)  # into the caller's IR: `part` optimizes nested code twice
 
 
-class Row(NamedTuple):
+class OneRow(NamedTuple):
     """One row inside `solve_rows`."""
 
     i: int
@@ -334,7 +334,7 @@ def solve_rows(loss, entries, problem, trial, means, variances):
     for i in range(uint64(means.shape[0])):
         prior_mean, precisions, multiplier = gaussian_row(problem.prior, i, work.zeros[:d])
         first, last = entries.indptr[i], entries.indptr[i + _1]
-        row = Row(i, first, last, means[i], variances[i], prior_mean, precisions, multiplier)
+        row = OneRow(i, first, last, means[i], variances[i], prior_mean, precisions, multiplier)
         few = few_entries_solved and last - first <= min(uint64(TILE), d // _2)
         value, at_zero, curvatures = assemble(loss, entries, problem, row, few, curvatures, work)
         if few:
