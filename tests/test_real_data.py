@@ -43,8 +43,8 @@ def fit(name):
     """90 % to learn from, 10 % held out, seed 0; the paper's settings."""
     observations, _ = read(name)
     held_out = np.random.default_rng(0).random(observations.n_observed) < 0.1
-    model = MatrixCompletion("logistic", rank=40, method="eglrl", dtype="float32").fit(observations.take(~held_out))
-    return model, observations.take(held_out)
+    model = MatrixCompletion("logistic", rank=40, method="eglrl", offsets="none", dtype="float32")
+    return model.fit(observations.take(~held_out)), observations.take(held_out)
 
 
 @every_network
