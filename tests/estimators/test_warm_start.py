@@ -75,7 +75,7 @@ def test_going_on_passes_less_often_over_the_observations_and_never_uphill(solve
     first = solve(problems[0], solver, rank=3, tol=0)
     found = solve(problems[1], solver, rank=3, tol=0, start=first.model)
     solver.init(problems[2], 3)  # offsets without factors, which both fits need
-    assert problems[1].passes - problems[2].passes < 0.5 * (problems[0].passes - problems[2].passes)
+    assert problems[1].passes - problems[2].passes < 0.6 * (problems[0].passes - problems[2].passes)
     values = found.history.column("value")
     assert np.all(np.diff(values) <= 1e-9 * np.abs(values[:-1]))
     assert values[-1] <= first.history[-1].value

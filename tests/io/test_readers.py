@@ -175,7 +175,7 @@ def test_repeats_name_both_lines_and_can_be_merged(tmp_path, labels):
         ("", "is empty"),
         ("\n \n", "is empty"),
         ("user,item,rating\n", "no entries"),
-        ("one\ntwo\n", "line 1: found one column"),
+        ("one\ntwo\n", "line 1: the file has one column"),
         ("a,b\nc,d\n", "line 1: found 2 columns"),
         ("a;b;3,5\n", "decimals need a point"),
         ("a,b,\n", "the value is missing"),
