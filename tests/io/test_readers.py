@@ -176,7 +176,7 @@ def test_repeats_name_both_lines_and_can_be_merged(tmp_path, labels):
         ("\n \n", "is empty"),
         ("user,item,rating\n", "no entries"),
         ("one\ntwo\n", "line 1: the file has one column"),
-        ("a,b\nc,d\n", "line 1: found 2 columns"),
+        ("a,b\nc,d\n", "line 1: the file has 2 columns"),
         ("a;b;3,5\n", "decimals need a point"),
         ("a,b,\n", "the value is missing"),
         ('a,b,1\nc,d,2\n"e,f,3\ng,h,4\n', "line 3: .* quote"),
