@@ -74,7 +74,7 @@ BROKEN = {
     ),
     "truncated gzip": ({"t.csv.gz": truncated()}, fit("t.csv.gz"), 1, r"t\.csv\.gz cannot be read.*fetch it again"),
     "damaged Parquet": ({"p.parquet": b"PAR1" + bytes(60)}, fit("p.parquet"), 1, r"p\.parquet cannot be read.*again"),
-    "one column": ({"o.csv": "one\ntwo\nthree\n"}, fit("o.csv"), 1, r"o\.csv, line 1: the file has one column.*separator"),
+    "one column": ({"o.csv": "one\ntwo\nthree\n"}, fit("o.csv"), 1, r"o\.csv, line 1: .* one column.*separator"),
     "wrong encoding": (
         {"w.csv": (GOOD + "zoë,i1,2\n").encode("latin-1")},
         fit("w.csv"),
