@@ -1,4 +1,4 @@
-"""What commands print cannot steer a terminal, and a closed stream or a signal ends them cleanly."""
+"""Standard streams of commands: control characters are escaped; closed streams and signals end a command cleanly."""
 
 import io
 import json

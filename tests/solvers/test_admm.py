@@ -169,13 +169,14 @@ def test_targets_that_are_all_zero_end_at_zero():
     assert result.model.rank == 0 and result.history[-1].value == 0 and result.status.reason == "tol"
 
 
-def test_offsets_are_subtracted_from_the_targets():
+@pytest.mark.parametrize("method", ["admm", "wiberg"])
+def test_offsets_are_subtracted_from_the_targets(method):
     rng = np.random.default_rng(2)
     targets = rng.integers(-4, 5, size=(8, 6)).astype(float)
     offsets = Offsets(2.0, rng.integers(-3, 4, 8).astype(float), np.arange(6.0))
     options = {"dtype": np.float64}
     shifted = Problem(Observations.from_dense(targets + offsets.to_dense()), Absolute(), offsets=offsets, **options)
-    wanted = solve(Problem(Observations.from_dense(targets), Absolute(), **options), "admm", rank=2, max_iter=5)
-    found = solve(shifted, "admm", rank=2, max_iter=5)
+    wanted = solve(Problem(Observations.from_dense(targets), Absolute(), **options), method, rank=2, max_iter=5)
+    found = solve(shifted, method, rank=2, max_iter=5)
     np.testing.assert_array_equal(found.model.to_dense(), wanted.model.to_dense() + offsets.to_dense())
     np.testing.assert_allclose(found.history.column("value"), wanted.history.column("value"))

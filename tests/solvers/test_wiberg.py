@@ -9,7 +9,6 @@ from reference import Dense
 from scipy.optimize import linprog
 
 from rankwise import LossError, Observations, Problem, Ridged, SettingError, solve
-from rankwise.engines import Offsets
 from rankwise.losses import Absolute, Huber, Quantile, Square
 from rankwise.solvers import Wiberg, wiberg
 
@@ -225,15 +224,3 @@ def test_a_matrix_that_is_fitted_exactly_ends_the_run(rank, monkeypatch):
     result = solve(Problem(Observations.from_dense(exact), "l1", dtype=np.float64), "wiberg", rank=rank)
     assert result.status.reason == "converged"
     np.testing.assert_allclose(result.model.to_dense(), exact, atol=1e-12)
-
-
-def test_offsets_are_subtracted_from_the_targets():
-    rng = np.random.default_rng(2)
-    targets = rng.integers(-4, 5, size=(8, 6)).astype(float)
-    offsets = Offsets(2.0, rng.integers(-3, 4, 8).astype(float), np.arange(6.0))
-    options = {"dtype": np.float64}
-    shifted = Problem(Observations.from_dense(targets + offsets.to_dense()), Absolute(), offsets=offsets, **options)
-    wanted = solve(Problem(Observations.from_dense(targets), Absolute(), **options), "wiberg", rank=2, max_iter=5)
-    found = solve(shifted, "wiberg", rank=2, max_iter=5)
-    np.testing.assert_array_equal(found.model.to_dense(), wanted.model.to_dense() + offsets.to_dense())
-    np.testing.assert_allclose(found.history.column("value"), wanted.history.column("value"))

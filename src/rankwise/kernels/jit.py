@@ -60,5 +60,5 @@ def callback(function: Callable[..., Any], signature: Any, name: str | None) -> 
 
 
 def uncached(kernel: Any) -> Any:
-    """Return a copy of `kernel` whose machine code stays in this process; used for custom losses."""
+    """Return a copy of `kernel` that is not cached on disk, for custom losses and parts of other packages."""
     return numba.njit(cache=False, **OPTIONS)(kernel.py_func)
