@@ -79,14 +79,20 @@ def tile_loss(parameters: Any, dtype: Any, *, cached: bool) -> TileLoss:
     """
     kind: Any = type(parameters)
     fields = []
-    for value, hint in zip(parameters, get_type_hints(kind).values(), strict=True):
-        if hint is float:
+    for value, is_float in zip(parameters, _are_floats(kind), strict=True):
+        if is_float:
             fields += [int(np.float64(value).view(np.int64)), 1]
         elif isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == float and value.flags.c_contiguous:
             fields += [value.ctypes.data, value.size]
         else:
             raise LossError(f"Parameters of a loss must be floats or one-dimensional float64 arrays, got {value!r}.")
     return TileLoss(_machine_code(kind, np.dtype(dtype), cached).address, np.array(fields, np.int64))
+
+
+@cache
+def _are_floats(kind: Any) -> tuple[bool, ...]:
+    """Whether each field of a loss's tuple is a float; the others are arrays."""
+    return tuple(hint is float for hint in get_type_hints(kind).values())
 
 
 @cache  # Numba never unloads machine code, so that an address stays valid
@@ -107,10 +113,9 @@ def rebuilt(kind, fields):
 
 @overload(rebuilt, jit_options=INLINED)
 def _rebuilt(kind, fields):
-    hints = get_type_hints(kind.instance_class)
     parts = ", ".join(
-        f"bits(fields[{2 * k}])" if hint is float else f"array(fields[{2 * k}], fields[{2 * k + 1}])"
-        for k, hint in enumerate(hints.values())
+        f"bits(fields[{2 * k}])" if is_float else f"array(fields[{2 * k}], fields[{2 * k + 1}])"
+        for k, is_float in enumerate(_are_floats(kind.instance_class))
     )
     namespace = {"bits": _float_of_bits, "array": _array_at}
     exec(f"def rebuild(kind, fields):\n    return kind({parts})", namespace)
