@@ -30,7 +30,8 @@ def any_work_is_worth_all_threads():
 # `make test` the laws of the losses themselves run for every loss; what holds whatever the loss is runs for a few of
 # them, and single precision and weights for fewer still. `make test-all` runs everything.
 OWN_LAWS = ("best_weight", "expected", "kernels", "losses", "nonsmooth_losses", "objectives")
-# Of every law at most so many cases are fast; where each case is a law of its own, all are.
+# Of a law with more than `MOST_CASES` cases, `make test` runs so many: the first, the last and those evenly between.
+# In the files of `EACH_A_LAW` the cases of a test are different laws, and all of them run.
 MOST_CASES = 4
 EACH_A_LAW = ("sklearn", "doctests", "pages", "package", "platforms", "refusals", "losses", "examples")
 THOROUGH = {"Absolute", "Logistic", "Square"}
@@ -64,7 +65,7 @@ def is_rare(item):
 
 
 def repeats(items):
-    """Fast tests beyond `MOST_CASES` of their law; those that stay fast are spread over its cases."""
+    """Fast tests beyond `MOST_CASES` of their law; those that stay fast are evenly spread over its cases."""
     laws = defaultdict(list)
     for item in items:
         if item.get_closest_marker("slow") is None and tested(item) not in EACH_A_LAW:

@@ -10,9 +10,11 @@ from helpers import make_observations
 from rankwise import Checkpoint, MultitaskRegression, Problem, Ridged, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import (
+    ActiveSubspace,
     AISImpute,
     AltMin,
     BayesSweeps,
+    Boosting,
     FactorSweeps,
     GreedyPursuit,
     NonsmoothPursuit,
@@ -76,6 +78,8 @@ FITS = {
     "altmin": lambda: (Problem(entries(Logistic()), Logistic()), AltMin()),
     "ais-impute": lambda: (Problem(entries(Square()), Square()), AISImpute(3.0)),
     "ais-impute, weight searched": lambda: (Problem(entries(Square()), Square()), AISImpute()),
+    "active-subspace": lambda: (Problem(entries(Square()), Square()), ActiveSubspace(3.0)),
+    "boosting": lambda: (Problem(entries(Logistic()), Logistic()), Boosting(1.0)),
     "soft-impute": lambda: (Problem(entries(Logistic()), Logistic()), get("soft-impute")),
     "factors": lambda: (Problem(entries(Square()), Square()), FactorSweeps(block=2, count_power=0.5)),
     "factors, corners": lambda: (Problem(entries(Absolute()), Absolute()), FactorSweeps()),

@@ -5,7 +5,7 @@ import pytest
 from helpers import make_observations, rarely
 from loss_cases import COMPILED
 
-from rankwise import MatrixCompletion, Observations, Problem, fold_in, selection, solve
+from rankwise import DataError, MatrixCompletion, Observations, Problem, fold_in, selection, solve
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.selection.paths import _Validation
 from rankwise.solvers import (
@@ -214,3 +214,19 @@ def test_metrics_refuse_weights_that_count_nothing(name, weights, says):
 def test_the_auc_refuses_one_sign_without_weight():
     with pytest.raises(Exception, match="weight zero"):
         selection.auc([1, -1], [0.5, 0.2], weights=[1, 0])
+
+
+@pytest.mark.parametrize("weights", [[1e300, 1.0, 1.0], [5e-324] * 3, [1.0, 1e-30, 1.0]])
+def test_weights_beyond_arithmetic_are_refused_by_name(weights):
+    with pytest.raises(DataError, match=r"weight .* at entry \d is out of range"):
+        Observations.from_coo([0, 0, 1], [0, 1, 1], [1.0, 2.0, 3.0], weights=weights)
+
+
+def test_light_weights_are_named_in_a_warning(caplog):
+    plain = make_observations(Square(), np.random.default_rng(4), (14, 11), 0.5)
+    for factor, warned in ((1.0, False), (1e-3, True)):
+        weights = np.full(plain.n_observed, factor)
+        light = Observations.from_coo(plain.rows, plain.cols, plain.targets, plain.shape, weights=weights)
+        caplog.clear()
+        MatrixCompletion("square", rank=1, max_iter=1).fit(light)
+        assert ("mean weight is 0.001" in caplog.text) is warned

@@ -186,9 +186,9 @@ def test_what_is_stored_is_the_model(loss, observations):
 
 
 def test_the_best_iterate_is_what_is_stored(observations):
-    """The paper's steps on small numbers overshoot: what follows the best is on the path, not in the attributes."""
-    small = Observations.from_coo(observations.rows, observations.cols, observations.targets / 200, (30, 20))
-    fit = RobustFactorization(rank=4, method=NonsmoothPursuit("paper"), offsets="none").fit(small)
+    """Long steps overshoot: what follows the best iterate is on the path, not in the attributes."""
+    method = NonsmoothPursuit("paper", step_scale=10.0)
+    fit = RobustFactorization(rank=4, method=method, offsets="none").fit(observations)
     assert 0 < fit.theta_.size == fit.model_.rank < fit.model_.longest == 4
 
 

@@ -21,7 +21,7 @@ from ..observations import Entries, Observations, TargetFacts, cut_rows
 from ..observations.build import starts_of
 from ..observations.labels import as_labels
 from ..observations.observed import part_of
-from ..observations.shards import FirstLook, first_look, second_look, shard_work
+from ..observations.shards import FirstLook, first_look, once, second_look, shard_work
 from ..storage.shard_files import ShardFiles
 from . import tasks
 
@@ -86,10 +86,11 @@ class ClusterEntries(Entries):
         """Return the sum of the weights of every row's entries; their number if there are no weights."""
         return np.concatenate(self._map(tasks.row_weights))
 
+    @once
     def target_facts(self) -> TargetFacts:
         """Return facts about the targets, by which a loss is chosen."""
         first = FirstLook.joined(self._map(first_look))
-        return first.facts(self._map(second_look, mean=first.mean))
+        return first.facts(self._map(second_look, mean=first.mean, size=first.size))
 
     def few_targets(self, n: int) -> Array:
         """Return about `n` targets, from all over the matrix."""

@@ -151,7 +151,7 @@ def every(piece: Piece, first: int, step: int) -> Block:
 
 
 def outside(piece: Piece, loss: Any) -> tuple[int, Any, int, float]:
-    """Return the number of targets outside the domain of the loss, the first and its index, and the largest target."""
+    """Return how many targets are outside the loss's domain, the first and its index, and the largest stored one."""
     wrong = np.flatnonzero(~loss.in_domain(piece.targets))
     first = (piece.targets[wrong[0]], int(wrong[0])) if wrong.size else (0.0, 0)
-    return wrong.size, *first, float(np.abs(piece.targets).max(initial=0.0))
+    return wrong.size, *first, float(np.abs(loss.units.stored(piece.targets, np.float64)).max(initial=0.0))

@@ -28,7 +28,7 @@ def engine_over(entries: Observations | Entries, loss: Loss, dtype: Any, n_jobs:
 def check_targets(targets: Any, loss: Loss, dtype: np.dtype[Any]) -> None:
     """Raise if a target is outside the domain of the loss, or cannot be squared in this dtype."""
     loss.check_targets(targets)
-    check_largest(float(np.abs(targets).max(initial=0.0)), dtype)
+    check_largest(float(np.abs(loss.units.stored(targets, np.float64)).max(initial=0.0)), dtype)
 
 
 def check_largest(largest: float, dtype: np.dtype[Any]) -> None:

@@ -11,7 +11,7 @@ from .._digests import checksum
 from ..kernels import pattern, tile_losses
 from ..kernels.entrywise import SearchLine
 from ..kernels.expected import majorised
-from ..kernels.row_entries import RowEntries
+from ..kernels.row_entries import RowEntries, Scratch
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
 from ..kernels.tile_losses import TileLoss
@@ -48,7 +48,7 @@ class Shard:
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
-        self.targets = _fixed(piece.targets.astype(dtype, copy=False))
+        self.targets = _fixed(loss.units.stored(piece.targets, dtype))
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
         self.base: Array | None = None
         self.step = 0
@@ -229,16 +229,19 @@ class Shard:
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
+        entries = self._entries(design)
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
-        sums = solve(self._tile_loss(design), self._entries(design), problem, trial, *rows)
+        sums = solve(self._tile_loss(design), entries, problem, Scratch.zero(entries.design), trial, *rows)
         return rows, np.array(sums)
 
     @operation(Join.SUM, by_row=("means", "variances"), large=("design.factors", "design.variances"))
     def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)
-        return np.array([expected_loss(self._tile_loss(design), self._entries(design), means[own], variances[own])])
+        entries = self._entries(design)
+        scratch = Scratch.zero(entries.design)
+        return np.array([expected_loss(self._tile_loss(design), entries, scratch, means[own], variances[own])])
 
     def _tile_loss(self, design: Design) -> TileLoss:
         return tile_losses.tile_loss(self.formula, design.factors.dtype, cached=self.cached)

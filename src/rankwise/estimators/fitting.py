@@ -1,5 +1,6 @@
 """Base of the estimators that fit one low-rank model to observed entries."""
 
+import logging
 import os
 from dataclasses import replace
 from numbers import Integral, Real
@@ -23,7 +24,24 @@ from .planning import FitRequest, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, Callback, watched
 
+LIGHT = 0.1  # mean weight below which a fit is regularized much more than its number of entries suggests
 HISTORY_COLUMNS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # stored with the model
+
+
+log = logging.getLogger("rankwise")
+
+
+def _warn_of_light(entries: Any) -> None:
+    """Log a warning if the weights are so small that the entries count for little against the regularization."""
+    mean = entries.total_weight / entries.n_observed
+    if mean < LIGHT:
+        log.warning(
+            "the mean weight is %.3g: weights count repetitions, so the fit is shrunk as if there were %.3g entries "
+            "instead of %d; divide the weights by their mean if they are relative",
+            mean,
+            entries.total_weight,
+            entries.n_observed,
+        )
 
 
 class CompletionEstimator(PredictionMethods):
@@ -68,6 +86,7 @@ class CompletionEstimator(PredictionMethods):
         seed = self._seed()
         with opened(self.checkpoint) as folder:
             entries = entries.weighted()
+            _warn_of_light(entries)
             train, calibration_entries = set_aside(entries, self.calibration, seed)
             request = self._request(train, seed)
             if calibration_entries is not None:

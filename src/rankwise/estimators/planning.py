@@ -12,13 +12,14 @@ from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
-from ..losses.base import takes_signs
+from ..losses.units import Units
 from ..model import LowRankModel
-from ..objectives import Objective, Problem, Ridged
+from ..objectives import Objective, Problem
 from ..observations import Observations
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
 from ..solvers.sweep_state import OFFSETS
+from ..solvers.units import ridged
 from ..solvers.validation import need_in_memory
 
 MAX_CHOSEN_RANK = 100  # largest rank that rank="auto" tries with a pursuit
@@ -62,12 +63,17 @@ class FitRequest:
         Sweeps fit offsets and ridge themselves. For other solvers, the offsets are fitted first and stay fixed, and the
         ridge is added as ``ridge / 2 * ||X||_F**2``.
         """
-        problem = Problem(entries, self.loss, dtype=self.dtype, n_jobs=self.n_jobs)
-        if isinstance(get(self.method, problem), BayesSweeps | FactorSweeps):  # raises if it cannot solve the problem
+        solver = get(self.method)
+        sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
+        fits_none = self.offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
+        loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
+        problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs)
+        get(self.method, problem)  # raises if it cannot solve the problem
+        if sweeps:
             return problem
         if self.offsets != "none":
             problem.fix_offsets(fit_offsets(problem, "global" if self.offsets == "auto" else self.offsets))
-        return Ridged(problem, float(self.ridge)) if self.ridge else problem
+        return ridged(problem, float(self.ridge)) if self.ridge else problem
 
     def plan(self, entries: Observations) -> Plan:
         """Return solver and rank, chosen on held-out entries where the parameters ask for that."""
@@ -181,14 +187,14 @@ def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[A
 def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
     """Return units of the ridges of factors and of offsets, so that fits do not depend on the unit of the targets.
 
-    With u the standard deviation of the targets, rounded to a power of two: squared factors scale as u and squared
-    offsets as u squared. A loss like the square scales as u squared, the piecewise-linear losses as u.
+    With u the standard deviation of the targets: squared factors scale as u and squared offsets as u squared. A loss
+    like the square scales as u squared, the piecewise-linear losses as u.
     """
-    if takes_signs(loss) or loss.link != "identity" or not (loss.piecewise_linear or loss.lipschitz):
+    spread = entries.target_facts().spread if loss.has_units else 0.0
+    if not 0 < spread < math.inf:
         return 1.0, 1.0
-    spread = entries.target_facts().spread
-    unit = 1.0 if spread == 0 or spread == math.inf else 2.0 ** round(math.log2(spread))
-    return (1.0, 1.0 / unit) if loss.piecewise_linear else (unit, 1.0)
+    loss = loss.measured(entries)
+    return loss.typical(spread, order=1), loss.typical(spread, order=2)
 
 
 def most_factors(entries: Observations) -> int:

@@ -88,7 +88,7 @@ class EntryTable:
 
     def refuse_repeats(self, duplicates: str) -> None:
         """Raise, naming both lines, if a (row, column) pair is repeated and `duplicates` is "error"."""
-        keys = self.rows.codes * self.cols.names.size + self.cols.codes
+        keys = self.rows.codes.astype(np.int64) * self.cols.names.size + self.cols.codes
         order = np.argsort(keys, kind="stable")
         again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
         if duplicates != "error" or not again.size:

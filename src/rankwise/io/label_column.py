@@ -21,7 +21,7 @@ class LabelColumn:
     ----------
     names : ndarray of shape (n_names,)
         Distinct labels in sorted order.
-    codes : ndarray of int64, shape (n,)
+    codes : ndarray of int64 or uint32, shape (n,)
         Index into `names` of each entry's label.
 
     Examples
@@ -39,6 +39,8 @@ class LabelColumn:
     def with_numbers(self, which: str) -> "LabelColumn":
         """Convert labels to int64 if every name is written as an integer; else return the labels unchanged."""
         numbers = as_numbers(self.names)
+        if self.names.dtype.kind == "i":  # in order already
+            return LabelColumn(numbers, self.codes)
         return self if numbers is self.names else LabelColumn(*numbered(EncodedLabels(numbers, self.codes), which))
 
     @property
@@ -81,6 +83,6 @@ def _concatenated(numbers: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:
 
 
 def as_numbers(names: Array) -> Array:
-    """Convert text labels to int64 if all of them are written as integers; else return `names` itself."""
-    whole = names.dtype.kind == "U" and all(map(WHOLE.fullmatch, names.tolist()))
-    return names.astype(np.int64) if whole else names
+    """Convert integers, and text if all of it is written as integers, to int64; else return `names` itself."""
+    whole = names.dtype.kind == "i" or (names.dtype.kind == "U" and all(map(WHOLE.fullmatch, names.tolist())))
+    return names.astype(np.int64, copy=False) if whole else names

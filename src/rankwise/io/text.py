@@ -297,12 +297,14 @@ def _simplified(block: bytes, dialect: Dialect) -> bytes:
 
 
 def _integers(column: pa.StringArray) -> EncodedLabels:
-    """Labels as int64, if all of them are written as integers; raise `Irregular` if not."""
+    """Labels as int32, or int64 if they need it, if all are written as integers; raise `Irregular` if not."""
     _, ends, text = column.buffers()
     numbers = np.empty(len(column), np.int64)
     if not read_integers(np.frombuffer(text, np.uint8), np.frombuffer(ends, np.int32), numbers):
         raise Irregular
-    return EncodedLabels(numbers)
+    small = np.iinfo(np.int32)
+    fits = small.min <= numbers.min(initial=0) and numbers.max(initial=0) <= small.max
+    return EncodedLabels(numbers.astype(np.int32) if fits else numbers)  # all batches are held until they are joined
 
 
 def _texts(column: pa.StringArray) -> EncodedLabels:

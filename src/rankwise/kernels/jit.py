@@ -20,6 +20,7 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfun
 INNER = OPTIONS | {"no_cpython_wrapper": True}
 # A call left in a loop prevents vectorization, and updates the reference counts of its array arguments.
 INLINED = OPTIONS | {"forceinline": True}
+BORROWING = OPTIONS | {"_nrt": False}
 CALLBACK = {name: option for name, option in OPTIONS.items() if name != "no_cfunc_wrapper"}
 
 
@@ -33,6 +34,15 @@ def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 def jit(function: Callable[..., Any]) -> Any:
     """Compile `function` on first call, or load its machine code from the cache."""
     return _cached(function, OPTIONS)
+
+
+def borrowing(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that allocates no array, without reference counts.
+
+    In the row solver, counting the references to the arrays that helpers take and return cost more than solving a row
+    of few entries. A helper that returns an array must not be shared with kernels that count.
+    """
+    return _cached(function, BORROWING)
 
 
 def inner(function: Callable[..., Any]) -> Any:
@@ -59,6 +69,6 @@ def callback(function: Callable[..., Any], signature: Any, name: str | None) -> 
     return compiled
 
 
-def uncached(kernel: Any) -> Any:
+def uncached(kernel: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Return a copy of `kernel` that is not cached on disk, for custom losses and parts of other packages."""
-    return numba.njit(cache=False, **OPTIONS)(kernel.py_func)
+    return numba.njit(cache=False, **options)(kernel.py_func)

@@ -7,7 +7,7 @@ from numba import uint64
 
 from .._arrays import Array
 from .entrywise import weight_at
-from .jit import inner, part
+from .jit import part
 from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
 from .row_parts import Design
 from .tile_losses import BUFFER, TILE, at_pointer, padded_count
@@ -54,16 +54,33 @@ class Work(NamedTuple):
     zeros: Array  # (width,): mean and precisions of a row without a prior
 
 
-@inner
-def workspace(design):
-    """Scratch for rows with this design."""
-    kind, width = design.factors.dtype, design.factors.shape[1]
-    a, b, c = np.zeros((4, width), kind), np.zeros(BUFFER, kind), np.zeros((6, width))
-    c[1] = 1.0  # the diagonal, also beyond the last component
+class Scratch(NamedTuple):
+    """Memory of a `Work`, allocated outside of the kernels."""
+
+    vectors: Array  # (4, width), in the factors' number type, as are those down to `blocks`
+    tile: Array  # (8, TILE)
+    blocks: Array  # (3, TILE, width)
+    doubles: Array  # (6, width), float64, as are the following
+    matrix: Array  # (width, width)
+    sums: Array  # (3,)
+
+    @classmethod
+    def zero(cls, design: Design) -> "Scratch":
+        """Return scratch for rows with this design."""
+        kind, width = design.factors.dtype, design.factors.shape[1]
+        vectors, tile, blocks = (np.zeros(shape, kind) for shape in ((4, width), BUFFER, (3, TILE, width)))
+        doubles, matrix, sums = (np.zeros(shape) for shape in ((6, width), (width, width), 3))
+        doubles[1] = 1.0  # the diagonal, also beyond the last component
+        return cls(vectors, tile, blocks, doubles, matrix, sums)
+
+
+@part
+def workspace(scratch):
+    """Views of the scratch by name."""
+    a, b, blocks, c = scratch.vectors, scratch.tile, scratch.blocks, scratch.doubles
     return Work(
         *(a[0], a[1], a[2], a[3], b, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
-        *(np.zeros((TILE, width), kind), np.zeros((TILE, width), kind), np.zeros((TILE, width), kind)),
-        *(np.zeros((width, width)), c[0], c[1], c[2], c[3], c[4], np.zeros(3), c[5]),
+        *(blocks[0], blocks[1], blocks[2], scratch.matrix, c[0], c[1], c[2], c[3], c[4], scratch.sums, c[5]),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64, uint64
 
 from .._arrays import Array
-from .jit import INNER, jit, part, uncached
+from .jit import BORROWING, INNER, borrowing, part, uncached
 from .lanes import STRIDE
 from .ldl import solve_positive
 from .row_entries import (
@@ -316,19 +316,19 @@ def accept_descent(loss, entries, problem, row, value, trial, work):
     return value, log, halvings
 
 
-@jit
-def solve_rows(loss, entries, problem, trial, means, variances):
+@borrowing
+def solve_rows(loss, entries, problem, scratch, trial, means, variances):
     """Improve each row's mean, and its variance if variances are estimated, in place.
 
     Where the quadratic approximation is an upper bound of the expected loss, its minimum cannot raise the objective:
     then `trial` is None, and the expected loss that is returned is the bound's. Elsewhere the approximation is
     Newton's, and the step is halved until the row's objective does not rise, and not taken if it always does; `trial`
-    is then scratch of shape (2, d).
+    is then an array of shape (2, d) to work in.
 
     Returns the expected loss at the improved rows, the number of halvings, half the sum of the log variances, and the
     sum of the curvatures.
     """
-    d, factored, work = uint64(means.shape[1]), factored_of(problem.shared), workspace(entries.design)
+    d, factored, work = uint64(means.shape[1]), factored_of(problem.shared), workspace(scratch)
     few_entries_solved = is_available(problem.shared, factored, problem.penalty)
     loss_sum = halvings = logs = curvatures = 0.0
     for i in range(uint64(means.shape[0])):
@@ -351,13 +351,13 @@ def solve_rows(loss, entries, problem, trial, means, variances):
     return loss_sum, halvings, logs, curvatures
 
 
-uncached_solve_rows = uncached(solve_rows)  # for parts of types that other packages declare
+uncached_solve_rows = uncached(solve_rows, BORROWING)  # for parts of types that other packages declare
 
 
-@jit
-def expected_loss(loss, entries, means, variances):
+@borrowing
+def expected_loss(loss, entries, scratch, means, variances):
     """Sum of the expected losses of all entries."""
-    work, value = workspace(entries.design), 0.0
+    work, value = workspace(scratch), 0.0
     for i in range(uint64(means.shape[0])):
         set_row(means[i], variances[i], work)
         lo, last = entries.indptr[i], entries.indptr[i + _1]

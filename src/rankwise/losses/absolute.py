@@ -49,6 +49,7 @@ class Absolute(Loss):
     name = "l1"
     formulas = declare(Formulas(AbsoluteFormula, value, slope, kinks=kinks, expected=expected))
     smooth = False
+    degree = 1.0
 
     def log_normaliser(self, scale: float) -> float:
         """Log normalizer of Laplace noise."""

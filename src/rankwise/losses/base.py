@@ -1,5 +1,6 @@
 """Base class of all losses, the kernels that take them, and the registry of names."""
 
+import copy
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -13,6 +14,7 @@ from ..kernels import entrywise, piecewise
 from ..kernels.formulas import Formulas
 from ..kernels.jit import uncached
 from .domains import REALS, SIGNS, ZERO_ONE, Domain
+from .units import UNCHANGED, Units
 
 PACKAGE = __name__.removesuffix("base")
 
@@ -62,10 +64,15 @@ class Loss:
     mean_width : float
         Positive if the best prediction is the mean of the targets, on the link scale, at least of those within this
         distance of it; zero if it is another statistic, such as the median.
+    degree : float
+        For real targets: the power of c by which the loss grows if predictions, targets and parameters are multiplied
+        by c; zero for other targets.
+    units : Units
+        Level and unit of the numbers that the loss is a function of; see `in_units`.
 
     Methods that a loss overrides if they apply: `log_normaliser` and `best_scale` (losses that are negative log
-    densities of the target), `least_value` (losses whose minimum over x is not zero), `formula` and `restore` (losses
-    whose parameters are not plain numbers).
+    densities of the target), `rescaled` (losses with parameters in the unit of the targets), `least_value` (losses
+    whose minimum over x is not zero), `formula` and `restore` (losses whose parameters are not plain numbers).
 
     Examples
     --------
@@ -84,6 +91,49 @@ class Loss:
     domain: Domain = REALS
     link: str = "identity"
     mean_width: float = 0.0
+    degree: float = 0.0
+    units: Units = UNCHANGED
+    _original: "Loss | None" = None
+
+    @property
+    def original(self) -> "Loss":
+        """The loss in the units of the targets."""
+        return self if self._original is None else self._original
+
+    @property
+    def has_units(self) -> bool:
+        """Whether targets may be stored in other units."""
+        return self.degree > 0
+
+    def in_units(self, units: Units) -> "Loss":
+        """Return the loss of numbers stored in these units: ``loss(level + unit x, level + unit o) / size``."""
+        if units == UNCHANGED:
+            return self.original
+        scaled: Loss = self.original.rescaled(units.unit)._with(units=units, _original=self.original)
+        return scaled
+
+    def rescaled(self, unit: float) -> "Loss":
+        """Return the loss with its parameters divided by `unit`."""
+        return self
+
+    def measured(self, entries: Any) -> "Loss":
+        """Return the loss with what must be measured at the targets; this loss itself if nothing must."""
+        return self
+
+    def unit_size(self, unit: float, entries: Any) -> float:
+        """Return the size of the losses of entries whose targets have this unit, a power of two."""
+        return float(unit**self.degree)
+
+    def typical(self, spread: float, order: int = 0) -> float:
+        """Return the order of magnitude of the loss at errors of `spread`, or of a derivative; 1 if not known."""
+        return float(spread ** (self.degree - order)) if self.degree and spread > 0 else 1.0
+
+    def _with(self, **attributes: Any) -> Any:
+        """Return a copy with other attributes; losses are frozen."""
+        changed = copy.copy(self)
+        for name, value in attributes.items():
+            object.__setattr__(changed, name, value)
+        return changed
 
     @property
     def formulas(self) -> Formulas:
@@ -125,7 +175,7 @@ class Loss:
 
     def checksum(self) -> bytes:
         """Digest of the name and the parameters."""
-        return checksum(type(self).__name__, *self.formula)
+        return checksum(type(self).__name__, *self.formula, *self.units)
 
     def in_domain(self, targets: Array) -> NDArray[np.bool_]:
         """Mask of the targets that this loss accepts."""

@@ -7,22 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._checks import is_number, one_of
 from .._digests import checksum
 from .._errors import LossError
 from ..kernels import formulas
-from ..kernels.formulas import Formulas, NoParameters, declare
+from ..kernels.formulas import Formulas, declare
 from ..kernels.jit import INLINED
-from .base import Loss
+from .base import Loss, takes_signs
+from .custom_check import check_on_grid
+from .density import Measured
 from .domains import REALS, Domain
 from .links import LINKS
+from .units import UNCHANGED, Units
 
 Function = Callable[[float, float], float]
 Kinks = Callable[[float], tuple[float, float, float, float, float]]
@@ -31,7 +33,18 @@ _numbers = itertools.count()
 _COMPILED: dict[Any, Formulas] = {}  # by the definitions of value, slope, curvature and kinks
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
-N_POINTS = 201  # predictions at which a loss is checked for each target
+N_MEASURED = 1000  # targets among which those are chosen at which a loss is measured
+ORDINARY = 2.0**12  # sizes of losses between its inverse and itself are left as they are
+
+
+class CustomFormula(NamedTuple):
+    """Parameters of every custom loss: ``f(level + unit x, level + unit o) * per_size``."""
+
+    level: float
+    unit: float
+    per_size: float
+    step: float  # of first differences, in the units of x
+    wide_step: float  # of second differences
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ class CustomLoss(Loss):
     """
 
     name = "custom"
+    _measured: Measured | None = None
 
     def __init__(self, value: Function, declaration: Declaration) -> None:
         self.title = getattr(value, "__name__", "loss")
@@ -101,6 +115,57 @@ class CustomLoss(Loss):
         """All attributes but the compiled functions, which cannot leave their process."""
         return {name: part for name, part in self.__dict__.items() if name != "formulas"}
 
+    @property
+    def formula(self) -> Any:
+        """Units, and the steps of differences, which are wider where a large level has eaten digits."""
+        level, unit, size = self.units
+        rounding = float(np.finfo(float).eps) * abs(level) / unit  # of x and o, in stored units
+        steps = max(_STEP, rounding**0.5), max(_WIDE_STEP, rounding ** (1 / 3))
+        return self.formulas.parameters(level, unit, 1.0 / size, *steps)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether predictions are in the unit of the targets."""
+        return self.link == "identity" and not takes_signs(self)
+
+    def in_units(self, units: Units) -> Loss:
+        """Return the loss of numbers stored in these units; the function itself is called in those of the targets."""
+        if units == UNCHANGED:
+            return self.original
+        changed = self.original._with(units=units, _original=self.original)
+        if changed.lipschitz is not None:
+            changed.lipschitz *= units.unit**2 / units.size
+        return changed  # type: ignore[no-any-return]
+
+    def measured(self, entries: Any) -> "CustomLoss":
+        """Return the loss with its density measured at the targets, if it has one."""
+        if not self.has_units:
+            return self
+        spread = entries.target_facts().spread / self.units.unit or 1.0
+        targets = self.units.stored(entries.few_targets(N_MEASURED), np.float64)
+        if not self.in_domain(entries.few_targets(N_MEASURED)).all():  # refused by `check_targets`
+            return self
+        return self._with(_measured=Measured.of(self, targets, spread), _original=self.original)  # type: ignore[no-any-return]
+
+    def unit_size(self, unit: float, entries: Any) -> float:
+        """Return the power of two next to the typical loss of the entries; 1 for ordinary sizes."""
+        known = self.original.measured(entries)._measured  # type: ignore[attr-defined]
+        if known is None or 1 / ORDINARY < known.size < ORDINARY:
+            return 1.0
+        return float(2.0 ** round(math.log2(known.size)))
+
+    def typical(self, spread: float, order: int = 0) -> float:
+        """Return the measured size of the losses over a power of the spread; 1 if there is none."""
+        return 1.0 if self._measured is None else self._measured.size / spread**order
+
+    def log_normaliser(self, scale: float) -> float:
+        """Return the measured log normalizer; zero if the loss is no density or has not been measured."""
+        return 0.0 if self._measured is None else self._measured.log_normaliser(scale)
+
+    def best_scale(self, mean: float) -> float:
+        """Return the maximum-likelihood scale under the measured density; 1 if there is none."""
+        return 1.0 if self._measured is None else self._measured.best_scale(mean)
+
     @cached_property
     def formulas(self) -> Formulas:
         """The user's functions in the kernels' form, under a tuple type of their own.
@@ -111,7 +176,7 @@ class CustomLoss(Loss):
         key = tuple(map(_definition, (self._value, declared.slope, declared.curvature, declared.kinks)))
         if key not in _COMPILED:
             # Numba tells types apart by their names, so each loss needs one of its own.
-            kind = type(f"CustomFormula{next(_numbers)}", (NoParameters,), {"__module__": "outside"})
+            kind = type(f"CustomFormula{next(_numbers)}", (CustomFormula,), {"__module__": "outside"})
             _COMPILED[key] = declare(_complete(kind, self.title, self._value, declared))
         return _COMPILED[key]
 
@@ -134,13 +199,13 @@ class CustomLoss(Loss):
         declared = self._declared
         functions = (self._value, declared.slope, declared.curvature, declared.kinks)
         facts = (self.smooth, self.lipschitz, self.quadratic, self.link, str(self.domain))
-        return checksum(self.title, *facts, *map(_code_and_constants, functions))
+        return checksum(self.title, *self.units, *facts, *map(_code_and_constants, functions))
 
     def check_targets(self, targets: Array) -> None:
         """Check the targets, then the loss itself on a grid around them."""
         super().check_targets(targets)
         if targets.size:
-            check_on_grid(self, targets)
+            check_on_grid(self, self.units.stored(targets, np.float64))
 
 
 def loss(
@@ -195,56 +260,6 @@ def loss(
     if value is None:
         return lambda function: CustomLoss(function, declaration)
     return CustomLoss(value, declaration)
-
-
-def check_on_grid(loss: CustomLoss, targets: Array) -> None:
-    """Raise `LossError` if a loss is visibly not convex, or visibly not as declared.
-
-    Evaluates it on a grid of predictions around at most 25 of the targets' quantiles: a check, not a proof. Far from
-    zero a loss may be infinite, as an exponential is; such values are not checked.
-    """
-    chosen = np.unique(np.quantile(targets, np.linspace(0, 1, 25), method="nearest")).astype(float)
-    reach = max(3.0, 2.0 * float(np.abs(chosen).max()))
-    for x in (np.linspace(-3.0, 3.0, N_POINTS), np.linspace(-reach, reach, N_POINTS)):
-        for o in chosen:
-            with np.errstate(invalid="ignore", over="ignore"):
-                _check_one(loss, x, float(o), float(chosen[0]))
-
-
-def _check_one(loss: CustomLoss, x: NDArray[np.float64], o: float, first: float) -> None:
-    value, slope, curvature = loss._at(x, o)
-    gap = x[1] - x[0]
-    near = np.abs(x) <= 3.0
-
-    def refuse(wrong: NDArray[np.bool_], problem: str) -> None:
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise LossError(
-                f"The loss `{loss.title}` {problem} near x = {x[k]:.4g} for target {o:g} "
-                f"(value {value[k]:.4g}, slope {slope[k]:.4g} there)."
-            )
-
-    refuse(near & ~np.isfinite(value), "is not finite")
-    refuse(near & ~np.isfinite(slope), "has a slope that is not finite")
-    change = np.diff(value) / gap
-    left, right = np.r_[-np.inf, change], np.r_[change, np.inf]
-    slack = 1e-6 * (1.0 + np.abs(slope)) + 1e-9 * np.abs(value) / gap
-    refuse(left > right + slack, "has a slope that decreases, so it is not convex,")
-    refuse((slope < left - slack) | (slope > right + slack), "has a slope that does not fit its values")
-    if loss.lipschitz is not None:
-        steep = np.abs(np.diff(slope)) > loss.lipschitz * gap + slack[1:]
-        refuse(np.r_[False, steep], f"has a slope that changes faster than lipschitz={loss.lipschitz:g} allows")
-    if loss.quadratic:
-        usual = float(loss.curvature(0.0, first))
-        uneven = np.abs(curvature - usual) > 1e-4 * (1.0 + abs(usual)) + 1e-6 * np.abs(value)
-        refuse(uneven, "is declared quadratic, but has a different curvature")
-    if loss.piecewise_linear:
-        steep, *kinks = formulas.kinks_at(loss.formula, o)
-        lines = steep * x + sum(
-            jump * np.maximum(0.0, x - at) for at, jump in zip(kinks[::2], kinks[1::2], strict=True)
-        )
-        off = np.abs(np.diff(value - lines)) > slack[1:] * gap
-        refuse(np.r_[False, off], "has values that do not fit its kinks")
 
 
 def _jit(function: Callable[..., Any], title: str, *, kinks: bool = False) -> Any:
@@ -336,38 +351,45 @@ def _complete(kind: type[Any], title: str, value: Function, declared: Declaratio
     f = _jit(value, title)
 
     def value_of(p, x, o):  # type: ignore[no-untyped-def]
-        return f(x, o)
+        return f(p.level + p.unit * x, p.level + p.unit * o) * p.per_size
 
     def difference(p, x, o):  # type: ignore[no-untyped-def]
-        h = _STEP * max(1.0, abs(x))
-        return (f(x + h, o) - f(x - h, o)) / (2.0 * h)
+        h, at = p.step * max(1.0, abs(x)), p.level + p.unit * o
+        return (f(p.level + p.unit * (x + h), at) - f(p.level + p.unit * (x - h), at)) / (2.0 * h) * p.per_size
 
     def second_difference(p, x, o):  # type: ignore[no-untyped-def]
-        h = _WIDE_STEP * max(1.0, abs(x))
-        return (f(x + h, o) - 2.0 * f(x, o) + f(x - h, o)) / (h * h)
+        h, at, middle = p.wide_step * max(1.0, abs(x)), p.level + p.unit * o, p.level + p.unit * x
+        outer = f(p.level + p.unit * (x + h), at) + f(p.level + p.unit * (x - h), at)
+        return (outer - 2.0 * f(middle, at)) / (h * h) * p.per_size
 
     return Formulas(
         kind,
         value_of,
-        _with_parameters(declared.slope, title) if declared.slope else difference,
-        _with_parameters(declared.curvature, title) if declared.curvature else second_difference,
+        _with_parameters(declared.slope, title, 1) if declared.slope else difference,
+        _with_parameters(declared.curvature, title, 2) if declared.curvature else second_difference,
         kinks=_kinks(declared.kinks, title) if declared.kinks else None,
     )
 
 
-def _with_parameters(function: Function, title: str) -> Any:
+def _with_parameters(function: Function, title: str, order: int) -> Any:
     compiled = _jit(function, title)
 
-    def formula(p, x, o):  # type: ignore[no-untyped-def]
-        return compiled(x, o)
+    def first(p, x, o):  # type: ignore[no-untyped-def]
+        return compiled(p.level + p.unit * x, p.level + p.unit * o) * (p.unit * p.per_size)
 
-    return formula
+    def second(p, x, o):  # type: ignore[no-untyped-def]
+        return compiled(p.level + p.unit * x, p.level + p.unit * o) * (p.unit * p.unit * p.per_size)
+
+    return first if order == 1 else second
 
 
 def _kinks(function: Kinks, title: str) -> Any:
     compiled = _jit(function, title, kinks=True)
 
     def kinks(p, o):  # type: ignore[no-untyped-def]
-        return compiled(o)
+        slope, first, jump, second, other = compiled(p.level + p.unit * o)
+        factor = p.unit * p.per_size
+        places = (first - p.level) / p.unit, (second - p.level) / p.unit
+        return slope * factor, places[0], jump * factor, places[1], other * factor
 
     return kinks

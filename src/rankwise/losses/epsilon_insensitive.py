@@ -55,11 +55,16 @@ class EpsilonInsensitive(Loss):
     name = "epsilon-insensitive"
     formulas = declare(Formulas(EpsilonInsensitiveFormula, value, slope, kinks=kinks, expected=expected))
     smooth = False
+    degree = 1.0
 
     def __post_init__(self) -> None:
         """Raise `LossError` unless `epsilon` is finite and not negative."""
         if not is_number(self.epsilon) or not 0 <= self.epsilon < float("inf"):
             raise LossError(f"EpsilonInsensitive needs a finite epsilon >= 0, got {self.epsilon!r}.")
+
+    def rescaled(self, unit: float) -> "EpsilonInsensitive":
+        """Return the loss with `epsilon` in multiples of `unit`."""
+        return EpsilonInsensitive(self.epsilon / unit)
 
     def log_normaliser(self, scale: float) -> float:
         """Log normalizer of a density that is constant in the tube and has exponential tails."""

@@ -61,11 +61,16 @@ class Huber(Loss):
     name = "huber"
     formulas = declare(Formulas(HuberFormula, value, slope, curvature, expected=expected))
     lipschitz = 1.0
+    degree = 2.0
 
     def __post_init__(self) -> None:
         """Raise `LossError` unless `delta` is positive and finite."""
         if not is_number(self.delta) or not 0 < self.delta < np.inf:
             raise LossError(f"Huber needs a finite delta > 0, got {self.delta!r}.")
+
+    def rescaled(self, unit: float) -> "Huber":
+        """Return the loss with `delta` in multiples of `unit`."""
+        return Huber(self.delta / unit)
 
     @property
     def mean_width(self) -> float:  # type: ignore[override]

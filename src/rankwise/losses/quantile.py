@@ -55,6 +55,7 @@ class Quantile(Loss):
     name = "quantile"
     formulas = declare(Formulas(QuantileFormula, value, slope, kinks=kinks, expected=expected))
     smooth = False
+    degree = 1.0
 
     def __post_init__(self) -> None:
         """Raise `LossError` unless `q` lies strictly between 0 and 1."""

@@ -46,6 +46,7 @@ class Square(Loss):
     name = "square"
     formulas = declare(Formulas(SquareFormula, value, slope, curvature, expected=expected))
     lipschitz = 1.0
+    degree = 2.0
     quadratic = True
     mean_width = math.inf
 

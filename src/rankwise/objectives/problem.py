@@ -12,7 +12,9 @@ from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..engines import Engine, Shard, engine_over
 from ..losses import Loss
+from ..losses.units import UNCHANGED, Units
 from ..model import Factors, Offsets
+from ..model.units import original_offsets
 from ..observations import Observations
 from .entrywise import EntrywiseGradient, Plane, Terms
 from .journal import Added, Journal
@@ -57,7 +59,8 @@ class Problem:
         n_jobs: int | None = -1,
         offsets: Offsets | None = None,
     ) -> None:
-        self.observations, self.loss = Observations.from_any(observations).weighted(), losses.get(loss)
+        self.observations = Observations.from_any(observations).weighted()
+        self.loss = losses.get(loss).measured(self.observations)
         self.dtype = _checked_dtype(dtype)
         self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
@@ -129,6 +132,24 @@ class Problem:
         """Return the rows, or the columns, as a side without factors and with offsets of zero, or without offsets."""
         engine, size = self.engine_of(axis), self.shape[axis == "columns"]
         return Side.empty(engine, size, offset, self.dtype)
+
+    def in_own_units(self, level: bool) -> "Problem":
+        """Return this problem in units chosen from its targets; the problem itself if they are ordinary.
+
+        Values, gradients and offsets of the result are in these units, `loss.units`; models that `solve` makes of it
+        are in those of the targets.
+
+        Parameters
+        ----------
+        level : bool
+            Whether predictions have a constant, so that the level of the targets may be removed.
+        """
+        units = UNCHANGED if self.loss.units != UNCHANGED else Units.of(self.loss, self.observations, level)
+        if units == UNCHANGED:
+            return self
+        offsets = original_offsets(self.fixed_offsets, units.inverse())
+        loss = self.loss.original.in_units(units)
+        return Problem(self.observations, loss, dtype=self.dtype, n_jobs=self._n_jobs, offsets=offsets)
 
     def reset(self) -> None:
         """Set X = 0, and the offsets to the fixed ones."""

@@ -12,9 +12,10 @@ from .._errors import DataError, DataTypeError
 from ..kernels import pattern
 
 DUPLICATES = ("error", "mean", "last")
+HEAVIEST = 1e12  # largest weight, and the inverse of the smallest
 
 
-def as_indices(indices: ArrayLike, size: int | None, axis: str) -> tuple[NDArray[np.uint32], int]:
+def as_indices(indices: ArrayLike, size: int | None, axis: str, *, copy: bool = True) -> tuple[NDArray[np.uint32], int]:
     """Row or column numbers as uint32, and the number of rows or columns; by default the largest index plus one."""
     array = np.asarray(indices)
     if array.ndim != 1:
@@ -35,7 +36,7 @@ def as_indices(indices: ArrayLike, size: int | None, axis: str) -> tuple[NDArray
         raise DataError(f"The {axis} index {array[k]} at entry {k} is outside a matrix with {size} {axis}s.")
     if size > 2**32 - 1:
         raise DataError(f"{size} {axis}s are more than the 4,294,967,295 that a 32-bit index can number.")
-    return array.astype(np.uint32), size
+    return array.astype(np.uint32, copy=copy), size
 
 
 def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
@@ -98,10 +99,10 @@ def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> Arr
     if array.dtype.kind not in "fiub":
         raise DataError(f"The {what} must be real numbers, got {array.dtype}.")
     array = array.astype(np.float32 if array.dtype == np.float32 else np.float64, copy=copy)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        k = int(np.argmax(bad))
-        refuse_not_finite(int(bad.sum()), n, what, array[k], k)
+    finite = np.isfinite(array)
+    if not finite.all():
+        k = int(np.argmin(finite))
+        refuse_not_finite(n - int(finite.sum()), n, what, array[k], k)
     return array
 
 
@@ -121,6 +122,13 @@ def check_weights(weights: Array | None) -> None:
         refuse_negative(weights[k], k)
     if weights.size and weights.max() == 0:
         refuse_weightless()
+    wrong = (weights > HEAVIEST) | ((weights > 0) & (weights < 1 / HEAVIEST))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise DataError(
+            f"The weight {weights[k]:g} at entry {k} is out of range: weights count repetitions of an entry and must "
+            f"be zero or between {1 / HEAVIEST:g} and {HEAVIEST:g}; multiply or divide all of them by a constant."
+        )
 
 
 def refuse_negative(weight: Any, k: int) -> None:

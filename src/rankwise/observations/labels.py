@@ -313,8 +313,9 @@ def _numbered_by_table(arrays: Sequence[Array], least: int, most: int) -> tuple[
     present = np.zeros(most - least + 1, bool)
     for array in arrays:
         present[places(array)] = True
-    number_of = np.cumsum(present) - 1
-    numbers = np.empty(sum(array.size for array in arrays), np.int64)
+    counter: Any = np.uint32 if present.size < 2**32 else np.int64
+    number_of = np.cumsum(present, dtype=counter) - counter(1)
+    numbers = np.empty(sum(array.size for array in arrays), counter)
     end = 0
     for array in arrays:
         end += array.size

@@ -18,7 +18,7 @@ from . import build, sparse
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
 from .labels import LabelIndex, numbered
-from .shards import Piece, TargetFacts, cut_rows, target_facts
+from .shards import Piece, TargetFacts, cut_rows, once, target_facts
 
 log = logging.getLogger("rankwise")
 Shape = tuple[int, int]
@@ -136,12 +136,12 @@ class Observations:
             Labels of the rows and of the columns.
         """
         n_rows, n_cols = (None, None) if shape is None else build.as_shape(shape)
-        row_of, n_rows = build.as_indices(rows, n_rows, "row")
-        col_of, n_cols = build.as_indices(cols, n_cols, "column")
+        row_of, n_rows = build.as_indices(rows, n_rows, "row", copy=False)  # sorting copies
+        col_of, n_cols = build.as_indices(cols, n_cols, "column", copy=False)
         if row_of.size != col_of.size:
             raise DataError(f"There are {row_of.size} row indices but {col_of.size} column indices; give pairs.")
-        targets = build.as_values(values, row_of.size, "values")
-        weight_of = None if weights is None else build.as_values(weights, row_of.size, "weights")
+        targets = build.as_values(values, row_of.size, "values", copy=False)
+        weight_of = None if weights is None else build.as_values(weights, row_of.size, "weights", copy=False)
         build.check_weights(weight_of)
         build.refuse_huge(n_rows, n_cols, row_of.size)
         indptr, order = build.sort_entries(row_of, col_of, (n_rows, n_cols))
@@ -310,6 +310,7 @@ class Observations:
         """The largest weight; one if there are no weights."""
         return 1.0 if self.weights is None else float(self.weights.max())
 
+    @once
     def target_facts(self) -> TargetFacts:
         """Statistics of the targets by which `loss="auto"` chooses."""
         return target_facts(self.pieces)

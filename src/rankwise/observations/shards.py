@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,12 +101,25 @@ class TargetFacts(NamedTuple):
     signs: bool  # all are -1 or +1, and not all are +1
     spread: float  # standard deviation
     zero_one: bool  # all are 0 or 1, and both occur
+    mean: float = 0.0
+
+
+def once(method: Callable[[Any], TargetFacts]) -> Callable[[Any], TargetFacts]:
+    """Decorate a method that computes facts about entries, which never change, so that it does so once."""
+
+    @wraps(method)
+    def kept(self: Any) -> TargetFacts:
+        if "_facts" not in self.__dict__:
+            self.__dict__["_facts"] = method(self)
+        return self.__dict__["_facts"]  # type: ignore[no-any-return]
+
+    return kept
 
 
 def target_facts(pieces: Callable[[], Iterable[Piece]]) -> TargetFacts:
     """Compute facts about the targets in two passes over the pieces; entries of weight zero do not count."""
     first = FirstLook.joined(map(first_look, pieces()))
-    return first.facts(second_look(piece, first.mean) for piece in pieces())
+    return first.facts(second_look(piece, first.mean, first.size) for piece in pieces())
 
 
 class FirstLook(NamedTuple):
@@ -116,23 +130,29 @@ class FirstLook(NamedTuple):
     signs: bool  # all are -1 or +1
     negative: bool  # one is below zero
     zero_one: bool  # all are 0 or 1
+    largest: float  # absolute value
 
     @classmethod
     def joined(cls, looks: Iterable["FirstLook"]) -> "FirstLook":
         """Join the results of all pieces."""
-        weights, sums, signs, negative, zero_one = zip(*looks, strict=True)
-        return cls(math.fsum(weights), math.fsum(sums), all(signs), any(negative), all(zero_one))
+        weights, sums, signs, negative, zero_one, largest = zip(*looks, strict=True)
+        return cls(math.fsum(weights), _sum(sums), all(signs), any(negative), all(zero_one), max(largest))
 
     @property
     def mean(self) -> float:
         """Weighted mean of the targets."""
         return self.sum / self.weight if self.weight else 0.0
 
+    @property
+    def size(self) -> float:
+        """Power of two near the largest target, in units of which squares neither overflow nor vanish."""
+        return math.ldexp(1.0, math.frexp(self.largest)[1]) if 0 < self.largest < 2.0**1000 else 1.0
+
     def facts(self, squares: Iterable[float]) -> TargetFacts:
         """Return the facts, given the results of the second pass for every piece."""
-        variance = math.fsum(squares) / self.weight if self.weight else 0.0
+        root = math.sqrt(math.fsum(squares) / self.weight) if self.weight else 0.0
         zero_one = self.zero_one and 0 < self.sum < self.weight
-        return TargetFacts(self.signs and self.negative, math.sqrt(variance), zero_one)
+        return TargetFacts(self.signs and self.negative, self.size * root, zero_one, self.mean)
 
 
 def first_look(piece: Piece) -> FirstLook:
@@ -140,14 +160,25 @@ def first_look(piece: Piece) -> FirstLook:
     targets, weights = _counted(piece)
     signs, negative = bool((np.abs(targets) == 1).all()), bool((targets < 0).any())
     zero_one = bool(((targets == 0) | (targets == 1)).all())
-    return FirstLook(float(weights.sum()), float((targets * weights).sum()), signs, negative, zero_one)
-
-
-def second_look(piece: Piece, mean: float) -> float:
-    """Return the weighted sum of the squared distances from the mean; infinite if float64 cannot represent it."""
-    targets, weights = _counted(piece)
     with np.errstate(over="ignore"):
-        return float(((targets - mean) ** 2 * weights).sum())
+        total = float((targets * weights).sum())
+    largest = float(np.abs(targets).max(initial=0.0))
+    return FirstLook(float(weights.sum()), total, signs, negative, zero_one, largest)
+
+
+def second_look(piece: Piece, mean: float, size: float = 1.0) -> float:
+    """Return the weighted sum of the squared distances from the mean, in units of `size`; infinite on overflow."""
+    targets, weights = _counted(piece)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float((((targets - mean) / size) ** 2 * weights).sum())
+
+
+def _sum(parts: Iterable[float]) -> float:
+    """Exact sum; infinite if float64 cannot represent it."""
+    try:
+        return math.fsum(parts)
+    except (OverflowError, ValueError):
+        return math.inf
 
 
 def _counted(piece: Piece) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -67,8 +67,9 @@ class _Validation:
     def __call__(self, targets: Array, predicted: Array) -> float:
         losses = self.loss.value(predicted, targets)
         mean = np.average(losses, weights=self.weights)
-        variance = np.average((losses - mean) ** 2, weights=self.weights)
-        self.scores.append((float(mean), float(np.sqrt(variance / self.size))))
+        size = float(np.abs(losses).max()) or 1.0  # whose square float64 may not represent
+        variance = np.average(((losses - mean) / size) ** 2, weights=self.weights)
+        self.scores.append((float(mean), size * float(np.sqrt(variance / self.size))))
         return self.scores[-1][0]
 
     def no_better(self, record: Record) -> bool:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from numpy.random import Generator
 
 from .._errors import SettingError
+from ..losses.units import Units
 from ..model import LowRankModel
 from .history import StepReport
 from .validation import Need
@@ -64,7 +65,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     --------
     >>> import rankwise as rw
     >>> [name for name, method in rw.solvers.METHODS.items() if not method.solver.grows]
-    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg']
+    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg', 'boosting', 'active-subspace']
     """
 
     grows: ClassVar[bool] = True
@@ -105,6 +106,23 @@ class Solver(Generic[ObjectiveT, StateT]):
     def accepts(self, objective: ObjectiveT, state: object) -> bool:
         """Return whether a state restored from a checkpoint is valid for this solver and objective."""
         return True
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the solver fits a constant beside X, so that targets may be stored without their level."""
+        return False
+
+    def in_units(self, units: Units) -> "Solver[Any, Any]":
+        """Return the solver with its parameters converted from the units of the targets to stored ones."""
+        return self
+
+    def original_value(self, value: float, units: Units, weight: float) -> float:
+        """Return a value that a step reports in the units of the targets; `weight` is that of all entries."""
+        return value * units.size
+
+    def value_at_zero(self, objective: ObjectiveT) -> float:
+        """Return the value relative to which `tol` measures changes, so that it does not depend on units."""
+        return 0.0
 
     def finish(self, state: StateT) -> dict[str, Any]:
         """Return fields of the model beside its terms, labels, loss and offsets."""

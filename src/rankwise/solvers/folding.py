@@ -12,8 +12,10 @@ from .._arrays import Array
 from .._checks import check_choice
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
+from ..losses.units import UNCHANGED, Units
 from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
 from ..model.ranking import AXES
+from ..model.units import original_model, stored_model, units_of_model
 from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
 from ..observations import Observations, is_frame
@@ -82,10 +84,12 @@ def fold_in(
     check_choice("axis", axis, AXES)
     base = model if axis == "rows" else model.transposed()
     need_positive("tol", tol, optional=True)
-    solver = replace(RowFolder.of(base, _loss(model, loss)), tol=tol or SETTLED[base.U.itemsize])
+    units = units_of_model(replace(base, loss=_loss(model, loss)))
+    solver = RowFolder.of(stored_model(base, units), _loss(model, loss))
+    solver = replace(solver, tol=tol or SETTLED[base.U.itemsize], units=units)
     batch = NewRows.read(base, new, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
-        folded = solver.model(batch, *solver.solve(batch, n_jobs))
+        folded = original_model(solver.model(batch, *solver.solve(batch, n_jobs)), units)
     return folded if axis == "rows" else folded.transposed()
 
 
@@ -194,6 +198,8 @@ class RowFolder:
         Takes the factors of a row to its line of the model's ``U``.
     tol : float
         Relative change below which a row has converged.
+    units : Units
+        Units of `base` and of the row solves.
     """
 
     base: LowRankModel
@@ -201,6 +207,7 @@ class RowFolder:
     learned: Learned
     rotation: Array
     tol: float = SETTLED[4]
+    units: Units = UNCHANGED
 
     @classmethod
     def of(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
@@ -273,7 +280,7 @@ class RowFolder:
         return means, variances
 
     def _problem(self, observations: Observations, n_jobs: int | None) -> Problem:
-        return Problem(observations, self.loss, dtype=self.base.U.dtype, n_jobs=n_jobs)
+        return Problem(observations, self.loss.in_units(self.units), dtype=self.base.U.dtype, n_jobs=n_jobs)
 
     def _side(self, start: LearnedSide, observations: Observations, n_jobs: int | None) -> Side:
         """The new rows at their prior means."""

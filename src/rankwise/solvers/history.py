@@ -31,6 +31,8 @@ class StepReport(NamedTuple):
         Reason to expect that more steps change the predictions, a clause for the status; empty if there is none.
     stop : tuple of str or None
         Reason and message if the solver wants to stop.
+    gap : float or None
+        Bound on how far the value is above the minimum, of solvers that have a better one than `Record.gap` describes.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class StepReport(NamedTuple):
     settled: bool = True
     moving: str = ""
     stop: tuple[str, str] | None = None
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Record:
         at most sum(abs(theta)). It is <gradient, X> + sigma * sum(abs(theta)) before the step, minus the decrease of
         the step. A bound if sigma is the exact top singular value; iterative oracles approach sigma from below, which
         makes it an estimate. It does not bound matrices of larger nuclear norm, nor the error on held-out entries.
+        For the convex problems of boosting, active subspace selection and Frank-Wolfe: the value minus the largest
+        lower bound on the minimum that a dual point has given so far; None if the least loss is not known.
     wall_seconds, cpu_seconds : float
         Time since the start, without compilation and scoring; CPU time is summed over threads.
     n_products, n_evaluations : int

@@ -95,7 +95,7 @@ class Iterates:
             "col_labels": observations.col_labels,
             "link": loss.link,
             "offsets": self.offsets,
-            "loss": loss,
+            "loss": loss.original,
             "seen": Seen.of(observations),
         }
 

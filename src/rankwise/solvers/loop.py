@@ -16,7 +16,8 @@ from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel, predict
-from ..objectives import Entrywise, Objective, Rehearsable
+from ..model.units import original_model, stored_model
+from ..objectives import Entrywise, Movable, Objective, Rehearsable
 from ..observations import Observations
 from .base import Solver
 from .checkpoint import AnyCheckpoint, CheckpointFolder, opened
@@ -25,6 +26,7 @@ from .methods import get
 from .resume import check_start
 from .run import Run
 from .stopping import Status, Stopping
+from .units import OriginalUnits, in_own_units, units_of
 
 log = logging.getLogger("rankwise")
 
@@ -125,10 +127,15 @@ def solve(
     solver = get(method, objective)
     if start is not None:
         check_start(objective, start)
+    given, objective = objective, in_own_units(objective, solver)
+    units, solver = units_of(objective), solver.in_units(units_of(objective))
+    start = None if start is None else stored_model(start, units)
+    original = OriginalUnits(objective, solver)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
     most = solver.most_steps if max_iter is None and start is None else 0
     max_iter = solver.steps_from(start, rank) if max_iter is None else max_iter
-    stopping = Stopping(rank, max_iter, tol, time_limit, callback, solver.grows, most)
+    zero = solver.value_at_zero(objective)
+    stopping = Stopping(rank, max_iter, tol, time_limit, original.callback(callback), solver.grows, most, zero)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be a non-negative integer, got {random_state!r}.")
@@ -149,7 +156,10 @@ def solve(
             result = _run(objective, solver, stopping, scorer, int(random_state), start, folder)
     finally:
         objective.close()
-    return replace(result, compile_seconds=compile_seconds)
+    model = original_model(result.model, units)
+    if given is not objective and isinstance(given, Movable):
+        given.move(model.theta, model.U[:, : model.rank], model.V[:, : model.rank])
+    return Result(model, original.history(result.history), result.status, compile_seconds)
 
 
 def _run(
@@ -196,12 +206,13 @@ def _run(
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:
     """Return the record of a step, with the paper's alignment and a duality gap if the solver reports sigma."""
-    alignment = gap = None
+    alignment, gap = None, report.gap
     if report.sigma is not None:
         bound = report.sigma * float(np.abs(objective.point.theta).sum())
         least = 1.0 / np.sqrt(min(objective.shape))  # the norm may have lost digits; the range is known
         alignment = float(np.clip(report.sigma / report.norm, least, 1.0))
-        gap = max(report.inner + bound - (previous - value), 0.0)
+        if gap is None and report.value is None:
+            gap = max(report.inner + bound - (previous - value), 0.0)
     wall, cpu = clock.read()
     return Record(
         step=step,
@@ -270,7 +281,7 @@ class _Scorer:
                     f"{type(objective).__name__} has no loss to score with; give `score`, a function of targets and "
                     "predictions."
                 )
-            score = _mean_loss(objective.loss, held_out.weights)
+            score = _mean_loss(objective.loss.original, held_out.weights)
         self.objective, self.score = objective, score
         self.rows, self.cols, self.targets = held_out.rows, held_out.cols, held_out.targets
         self.weights = held_out.weights
@@ -284,7 +295,7 @@ class _Scorer:
         predicted = predict(*self.objective.point.padded, self.rows, self.cols)
         offsets = self.objective.offsets if isinstance(self.objective, Entrywise) else None
         predicted = predicted if offsets is None else predicted + offsets.at(self.rows, self.cols)
-        return float(self.score(self.targets, predicted))
+        return float(self.score(self.targets, units_of(self.objective).original(predicted)))
 
 
 SLOW_REHEARSAL = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled

@@ -58,7 +58,7 @@ def solve_quadratic(phi: Restriction, start: Array) -> tuple[Array, int]:
     return best, 3
 
 
-def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Array, int]:
+def minimise(phi: Valued, start: Array, scale: Array, max_iter: int, gtol: float = 1e-5) -> tuple[Array, int]:
     """Minimize a restriction by at most `max_iter` L-BFGS iterations from `start`.
 
     The result is never worse than `start`, and f is finite there.
@@ -71,6 +71,8 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
         L-BFGS sees ``(c - start) / scale``, and its first step has length one. The refinements pass line 4's weight,
         a short step: exact minima of the training value predict held-out entries worse (benchmarks/bench_lbfgs.py).
     max_iter : int
+    gtol : float
+        Stop when no slope is larger, relative to the sum of those at `start`; zero for many coefficients.
 
     Returns
     -------
@@ -95,11 +97,12 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int) -> tuple[Ar
             best, least = c, value
         return value / unit, scale * gradient / unit
 
-    minimize(scaled, np.zeros_like(start), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
+    options = {"maxiter": max_iter, "gtol": gtol}
+    minimize(scaled, np.zeros_like(start), jac=True, method="L-BFGS-B", options=options)
     return best, n_evaluations
 
 
-def bisect(phi: Restriction) -> tuple[float, int]:
+def bisect(phi: Valued) -> tuple[float, int]:
     """Minimize a convex restriction over weight >= 0 at shrink = 1, to a relative accuracy of 1e-9.
 
     Returns the weight and the number of evaluations.

@@ -32,7 +32,7 @@ class Stopping:
     """Stopping criteria: rank, number of steps, relative change of the value, time, and a callback.
 
     `at_rank` tells whether reaching `rank` ends the run. A run that is not settled after `max_iter` steps takes more of
-    them, up to `most` if that is larger.
+    them, up to `most` if that is larger. `tol` is relative to the value's distance from `zero`.
     """
 
     rank: int
@@ -42,6 +42,7 @@ class Stopping:
     callback: Callable[[Record], bool | None] | None = None
     at_rank: bool = True
     most: int = 0
+    zero: float = 0.0
 
     def check(self) -> None:
         """Raise if a criterion is invalid."""
@@ -74,7 +75,7 @@ class Stopping:
         if self.max_iter is not None and record.step >= max(self.max_iter, self.most if moving else 0):
             unsettled = f"; not settled: {moving}, raise `max_iter`" if moving else ""
             return Status("max_iter", f"Took {record.step} steps, to rank {record.rank}{unsettled}.")
-        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value):
+        if self.tol > 0 and abs(previous - record.value) <= self.tol * abs(record.value - self.zero):
             return Status("tol", f"Step {record.step} changed the value by less than {self.tol:g} of itself.")
         if self.time_limit is not None and record.wall_seconds >= self.time_limit:
             return Status("time", f"The time limit of {self.time_limit:g} s was reached at rank {record.rank}.")

@@ -129,6 +129,11 @@ class SweepState:
         problem.place(offsets, self.rows.factors, self.cols.factors)
 
 
+def stored_spread(problem: Problem) -> float:
+    """Standard deviation of the targets as stored; 1 if they are equal."""
+    return problem.observations.target_facts().spread / problem.loss.units.unit or 1.0
+
+
 def place_constant(problem: Problem, constant: float) -> None:
     """Move the problem's point to the same prediction at every entry."""
     no_factors = (np.zeros((size, 0), problem.dtype) for size in problem.shape)

@@ -1,6 +1,7 @@
 """Sweeps over rows and columns: offsets first, a greedy start, then row solves with a fixed or a learned ridge."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.random import Generator
 from .._checks import check_choice, is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
+from ..losses.units import Units
 from ..model import Learned, LearnedSide, LowRankModel, Offsets
 from ..objectives import Problem
 from ..objectives.sides import HalfSweep, Side
@@ -18,7 +20,7 @@ from .history import StepReport
 from .marginals import without_factors
 from .resume import resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
-from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant
+from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
 OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
@@ -46,6 +48,11 @@ class Sweeps(Solver[Problem, SweepState]):
     def needs(self) -> tuple[Need, ...]:
         """Observed entries without a ridge and without fixed offsets."""
         return (HAS_SIDES, NO_OFFSETS)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the offsets have a constant."""
+        return self.offsets != "none"
 
     def __post_init__(self) -> None:
         check_choice("offsets", self.offsets, OFFSETS)
@@ -204,13 +211,18 @@ class FactorSweeps(Sweeps):
         summary = "factors and offsets, any loss, sweeps with a given ridge from a greedy start"
         return {"factors": NamedSolver(cls(), summary)}
 
+    def in_units(self, units: Units) -> "FactorSweeps":
+        """Return the solver with the ridges of stored numbers."""
+        ridges = self.ridge * units.unit / units.size, self.offset_ridge * units.unit**2 / units.size
+        return replace(self, ridge=ridges[0], offset_ridge=ridges[1])
+
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
         return {"learned": self._learned(state, self.count_power), "scale": state.scale, **without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
-            self._sharpen(state, problem.value() / state.weight)
+            self._sharpen(state, problem.value() / state.weight / problem.loss.typical(stored_spread(problem), order=1))
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
         if self.count_power:
@@ -307,6 +319,15 @@ class BayesSweeps(Sweeps):
         summary = "factors and offsets, any loss, sweeps with a learned ridge from a greedy start"
         return {"bayes": NamedSolver(cls(), summary)}
 
+    def value_at_zero(self, objective: Problem) -> float:
+        """Return the part of the negative evidence bound that is due to the unit of the targets."""
+        is_density = objective.loss.has_units and objective.loss.log_normaliser(0.5) != 0
+        return objective.observations.total_weight * math.log(stored_spread(objective)) if is_density else 0.0
+
+    def original_value(self, value: float, units: Units, weight: float) -> float:
+        """Return the negative evidence bound of the targets, whose density is that of stored numbers over the unit."""
+        return value + weight * math.log(units.unit)
+
     def step(self, objective: Problem, rng: Generator, state: SweepState) -> StepReport:
         """Prune components whose effect is below `least_effect`, then run one sweep."""
         if self.least_effect:
@@ -316,15 +337,15 @@ class BayesSweeps(Sweeps):
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale and the posterior, for the model."""
         learned = self._learned(state)
-        noise = float(1 / state.scale) if state.loss.quadratic else 0.0
+        noise = float(1 / (state.scale * state.loss.curvature(0.0, 0.0))) if state.loss.quadratic else 0.0
         parts = {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
         return parts | without_factors(state)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
         is_density = problem.loss.log_normaliser(0.5) != 0  # of its target; not so for signs and ordinal levels
-        if problem.piecewise_linear and is_density:
-            state.curvature = 1.0 / (problem.observations.target_facts().spread or 1.0)
+        if is_density:
+            state.curvature = problem.loss.typical(stored_spread(problem), order=2)
         precision = OFFSET_RIDGE * state.scale * state.curvature
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], precision)
@@ -373,25 +394,3 @@ class BayesSweeps(Sweeps):
             state.priors = self.make_priors(state)
         for prior, (side, other) in zip(state.priors, state.sides, strict=False):
             prior.improve(side, other)
-
-
-def fit_offsets(problem: Problem, offsets: str = "both") -> Offsets | None:
-    """Fit offsets without factors: the best constant, and those of rows and columns by sweeps that learn their ridge.
-
-    Examples
-    --------
-    >>> import rankwise as rw
-    >>> seen = rw.Observations.from_dense([[1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])
-    >>> print(round(rw.solvers.fit_offsets(rw.Problem(seen, "square")).constant, 2))
-    2.5
-    """
-    solver = BayesSweeps(offsets)
-    if any(OFFSETS[offsets]):
-        solver.init(problem, 1)
-    else:  # without the transpose that sweeps need
-        problem.reset()
-        place_constant(problem, 0.0)
-        place_constant(problem, best_constant(problem) if offsets == "global" else 0.0)
-    fitted = problem.offsets if offsets != "none" else None
-    problem.reset()
-    return fitted

@@ -15,7 +15,7 @@ from ..observations.build import rows_of
 from ..observations.entries import Entries
 from ..observations.labels import as_labels
 from ..observations.observed import Observations, part_of
-from ..observations.shards import Piece, TargetFacts, target_facts
+from ..observations.shards import Piece, TargetFacts, once, target_facts
 from .shard_files import LABEL_FILES, MANIFEST, Manifest, map_array
 from .sharding import write_shards
 
@@ -73,6 +73,7 @@ class StoredEntries(Entries):
         sums = (np.bincount(rows_of(part.indptr), part.weights, part.stop - part.start) for part in self.pieces())
         return np.concatenate(list(sums)).astype(np.float64)
 
+    @once
     def target_facts(self) -> TargetFacts:
         """Return facts about the targets, by which a loss is chosen."""
         return target_facts(self.pieces)
