@@ -103,7 +103,7 @@ def test_the_files_name_methods_and_data_that_exist(name):
         for data in experiment.data:
             given = method.settings_on(data.name)
             filled = {
-                key: 1.0 if isinstance(value, str) and key not in ("step", "refine") else value
+                key: 1.0 if isinstance(value, str) and key not in ("step", "refine", "program") else value
                 for key, value in given.items()
             }
             assert isinstance(solvers.get(method.build(filled)), solvers.Solver)

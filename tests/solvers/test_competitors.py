@@ -10,9 +10,19 @@ from rankwise.cli import main
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import METHODS, AISImpute, Coefficients, GreedyPursuit, History, Result, Solver, get
 
-NAMES = ("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco")
-CLASSES = dict(zip(NAMES, ("AISImpute", "AISImpute", "AltMin", "ADMM", "Wiberg", "GECO"), strict=True))
-SMOOTH = ("ais-impute", "soft-impute", "altmin", "geco")
+CLASSES = {
+    "ais-impute": "AISImpute",
+    "soft-impute": "AISImpute",
+    "altmin": "AltMin",
+    "admm": "ADMM",
+    "wiberg": "Wiberg",
+    "geco": "GECO",
+    "boosting": "Boosting",
+    "active-subspace": "ActiveSubspace",
+}
+NAMES = tuple(CLASSES)
+SMOOTH = tuple(name for name in NAMES if name not in ("admm", "wiberg"))
+SIGMA = ("geco", "boosting", "active-subspace")  # those that know the gradient's top singular value
 every_name = pytest.mark.parametrize("name", NAMES)
 smooth_names = pytest.mark.parametrize("name", SMOOTH)
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -62,7 +72,8 @@ def test_the_history_has_what_applies_and_none_for_the_rest(name):
     assert np.isfinite(history.column("score")).all()
     for column in ("sigma", "alignment", "gap"):
         found = history.column(column)
-        assert (found >= 0).all() if name == "geco" else found.tolist() == [None] * n
+        applies = name in SIGMA or (name == "admm" and column == "gap")
+        assert (found >= 0).all() if applies else found.tolist() == [None] * n
     assert np.all(history.column("n_products") >= 0) and np.all(history.column("n_evaluations") >= 0)
 
 
@@ -77,7 +88,7 @@ def test_the_history_starts_from_zero_and_ends_at_the_model(name):
         return weights @ loss_of(name).value(x, targets)
 
     penalty = 0.0
-    if name in ("ais-impute", "soft-impute", "admm"):
+    if name in ("ais-impute", "soft-impute", "admm", "boosting", "active-subspace"):
         penalty = get(name).init(problem, 2)
         penalty = getattr(penalty, "nuclear_weight", getattr(penalty, "weight", None)) * result.model.theta.sum()
     assert result.history.initial_value == pytest.approx(value(np.zeros(targets.size)))

@@ -8,7 +8,7 @@ from reference import Dense, matrix_of, random_point, slopes_of, top_pair, unit
 from rankwise import LossError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import GECO, Coefficients, GreedyPursuit
-from rankwise.solvers.geco import Core
+from rankwise.solvers.cores import Core
 
 every_loss = pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
 every_ridge = pytest.mark.parametrize("ridge", [0.0, 0.3])

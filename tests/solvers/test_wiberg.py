@@ -138,17 +138,17 @@ def half_of_movielens_1m():
 
 def test_half_of_movielens_1m_is_refused_before_any_work(monkeypatch):
     problem = Problem(half_of_movielens_1m(), Absolute(), n_jobs=1)
-    for solver in (Wiberg(), Wiberg(memory_limit=16 * 10**9)):
-        with pytest.raises(SettingError, match=r"programs with 5\.5e\+07 nonzeros, about .* s each.*use method="):
+    for solver in (Wiberg("exact"), Wiberg("exact", memory_limit=16 * 10**9)):
+        with pytest.raises(SettingError, match=r"programs with 5\.5e\+07 nonzeros, about .* s each.*set program="):
             solve(problem, solver, rank=10)
     monkeypatch.setattr(wiberg, "linprog", None)
     monkeypatch.setattr(wiberg, "block_svd", None)
     with pytest.raises(SettingError, match=r"Wiberg requires about 22\.\d GB .*, and 16\.0 GB are available"):
-        Wiberg(memory_limit=16 * 10**9).init(problem, 10)
+        Wiberg("exact", memory_limit=16 * 10**9).init(problem, 10)
     with pytest.raises(SettingError, match="or limit them with `program_seconds`"):
-        Wiberg(memory_limit=10**12).init(problem, 10)
+        Wiberg("exact", memory_limit=10**12).init(problem, 10)
     with pytest.raises(TypeError):  # what is not refused goes to work
-        Wiberg(memory_limit=10**12, program_seconds=1.0).init(problem, 10)
+        Wiberg("exact", memory_limit=10**12, program_seconds=1.0).init(problem, 10)
 
 
 def test_a_program_that_runs_out_of_time_leaves_the_best_so_far():

@@ -1,9 +1,12 @@
 """Solvers: the loop, the pursuits of the paper, factor sweeps, and the methods that the paper compares with."""
 
+from .active import ActiveSubspace
 from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
+from .boosting import Boosting
 from .checkpoint import Checkpoint
+from .fixed_offsets import fit_offsets
 from .folding import fold_in
 from .geco import GECO
 from .greedy import GreedyPursuit
@@ -14,7 +17,7 @@ from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
 from .stopping import Status
-from .sweeps import BayesSweeps, FactorSweeps, fit_offsets
+from .sweeps import BayesSweeps, FactorSweeps
 from .validation import HAS_SIDES, IN_MEMORY, LIPSCHITZ, MOVABLE, QUADRATIC, SMOOTH, Need
 from .wiberg import Wiberg
 
@@ -29,8 +32,10 @@ __all__ = [
     "QUADRATIC",
     "SMOOTH",
     "AISImpute",
+    "ActiveSubspace",
     "AltMin",
     "BayesSweeps",
+    "Boosting",
     "Checkpoint",
     "Coefficients",
     "Economic",

@@ -4,9 +4,11 @@ from typing import Any
 
 from .._checks import one_of
 from .._errors import SettingError
+from .active import ActiveSubspace
 from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
+from .boosting import Boosting
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .nonsmooth import NonsmoothPursuit
@@ -17,7 +19,7 @@ from .wiberg import Wiberg
 
 SOLVERS: tuple[type[Solver[Any, Any]], ...] = (
     *(BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit),
-    *(AISImpute, AltMin, ADMM, Wiberg, GECO),
+    *(AISImpute, AltMin, ADMM, Wiberg, GECO, Boosting, ActiveSubspace),
 )
 METHODS: dict[str, NamedSolver] = {name: method for solver in SOLVERS for name, method in solver.methods().items()}
 

@@ -1,17 +1,19 @@
 """Nuclear-norm regularization: AIS-Impute, and soft-impute as its unaccelerated case."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from .._arrays import Array
-from .._checks import all_finite, is_number
+from .._checks import is_number
 from .._errors import SettingError
+from ..losses.units import Units
 from ..objectives import Movable
 from ..spectral import LowRank, SparsePlusLowRank, as_operator, block_svd, widen
 from .base import NamedSolver, Solver
+from .cores import Iterate
 from .history import StepReport
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_count, need_positive
 
@@ -20,25 +22,6 @@ FLOOR = 1e-4  # smallest weight of the search for a rank, relative to the larges
 ABOVE = 10  # consecutive steps above the wanted rank after which a weight is rejected
 RANDOM_DIRECTIONS = 5  # random directions beside the last subspace, so that the rank can grow
 NEW = 0.03  # smallest squared norm outside the span of the others for a direction of the start block
-
-
-@dataclass
-class Iterate:
-    """``U diag(s) V.T`` with orthonormal columns."""
-
-    U: Array
-    s: Array
-    V: Array
-
-    def is_sound(self, shape: tuple[int, int]) -> bool:
-        """Return whether all parts are finite and of the right shapes."""
-        sizes = (self.U, (shape[0], self.s.size)), (self.s, (self.s.size,)), (self.V, (shape[1], self.s.size))
-        return all(part.shape == size and all_finite(part) for part, size in sizes)
-
-    @classmethod
-    def zero(cls, shape: tuple[int, int]) -> "Iterate":
-        """Return the zero matrix."""
-        return cls(np.zeros((shape[0], 0)), np.zeros(0), np.zeros((shape[1], 0)))
 
 
 @dataclass
@@ -109,6 +92,12 @@ class AISImpute(Solver[Movable, ProximalState]):
             "soft-impute": NamedSolver(soft_impute(), f"{nuclear}, plain proximal gradient"),
         }
 
+    def in_units(self, units: Units) -> "AISImpute":
+        """Return the solver with the weight of stored numbers."""
+        if self.nuclear_weight is None:
+            return self
+        return replace(self, nuclear_weight=self.nuclear_weight * units.unit / units.size)
+
     @property
     def needs(self) -> tuple[Need, ...]:
         """A smooth objective with a known Lipschitz constant that can move."""
@@ -123,13 +112,11 @@ class AISImpute(Solver[Movable, ProximalState]):
     def init(self, objective: Movable, rank: int) -> ProximalState:
         """X = 0; search for the weight if it is None."""
         objective.reset()
-        largest = _top_value(objective)
         limit = DIVERGED * (1.0 + abs(objective.value()))
         if self.nuclear_weight is None:
-            weight, solution = self._find_weight(objective, rank, largest, limit)
-            objective.reset()
+            weight, solution = self.search(objective, rank)
             return ProximalState(weight, weight, rank, solution, solution, limit)
-        start = max(largest, self.nuclear_weight) if self.continuation else self.nuclear_weight
+        start = max(top_value(objective), self.nuclear_weight) if self.continuation else self.nuclear_weight
         zero = Iterate.zero(objective.shape)
         return ProximalState(self.nuclear_weight, start, min(objective.shape), zero, zero, limit)
 
@@ -159,7 +146,7 @@ class AISImpute(Solver[Movable, ProximalState]):
         gradient = as_operator(objective.gradient())
         here = LowRank(theta, point.U, point.V, gradient.each)  # the factors as stored: half the bytes, and exactly X
         target = SparsePlusLowRank(-1.0 / lipschitz * gradient, here)
-        left, values, right, n_products = block_svd(target, _basis(V, state.most, rng), self.n_power)
+        left, values, right, n_products = block_svd(target, start_block(V, state.most, rng), self.n_power)
         retained = values > weight / lipschitz
         retained[state.most :] = False
         state.before = state.now
@@ -171,11 +158,15 @@ class AISImpute(Solver[Movable, ProximalState]):
         state.value = value if value <= state.limit else np.inf
         return n_products
 
-    def _find_weight(self, objective: Movable, rank: int, largest: float, limit: float) -> tuple[float, Iterate]:
+    def search(self, objective: Movable, rank: int) -> tuple[float, Iterate]:
         """Return the smallest weight, to 5 %, whose solution has at most `rank` terms, and that solution.
 
-        The weight is halved until the rank is exceeded, then bisected; each solution starts from the last one.
+        The weight is halved until the rank is exceeded, then bisected; each solution starts from the last one. Leaves
+        the objective at X = 0.
         """
+        objective.reset()
+        largest = top_value(objective)
+        limit = DIVERGED * (1.0 + abs(objective.value()))
         high, low = largest, None
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
@@ -187,6 +178,7 @@ class AISImpute(Solver[Movable, ProximalState]):
             else:
                 low = weight
             if (low is None and high <= FLOOR * largest) or (low is not None and high <= 1.05 * low):
+                objective.reset()
                 return high, best
             weight = max(0.5 * high, FLOOR * largest) if low is None else float(np.sqrt(low * high))
 
@@ -215,13 +207,13 @@ def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
     return AISImpute(nuclear_weight, accelerate=False, continuation=0.0)
 
 
-def _top_value(objective: Movable) -> float:
+def top_value(objective: Movable) -> float:
     """Return the top singular value of the gradient at zero: for larger weights, the solution is zero."""
     start = np.random.default_rng(0).standard_normal((objective.shape[1], RANDOM_DIRECTIONS))
     return float(block_svd(objective.gradient(), start, 10)[1][0])
 
 
-def _basis(V: Array, most: int, rng: Generator) -> Array:
+def start_block(V: Array, most: int, rng: Generator) -> Array:
     """Return a start block: at most `most` directions that nearly span V's unit columns, and random ones."""
     squares, vectors = (part[..., ::-1][..., :most] for part in np.linalg.eigh(V.T @ V))
     retained = squares > NEW

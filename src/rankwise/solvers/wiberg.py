@@ -1,4 +1,4 @@
-"""l1 factorization by the Wiberg method: V is a function of U, and linear programs update U."""
+"""l1 factorization by the Wiberg method: V is a function of U, which linear programs or least squares update."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +9,7 @@ from numpy.random import Generator
 from scipy.optimize import linprog
 
 from .._arrays import Array
+from .._checks import one_of
 from .._errors import SettingError
 from ..objectives import Problem
 from ..observations import Observations
@@ -17,11 +18,15 @@ from .admm import targets_to_fit
 from .altmin import unit_terms
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import ANOTHER, IN_MEMORY, L1, Need, need_memory, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, Need, need_memory, need_not_negative, need_positive
+from .wiberg_inexact import Entries, InexactState
 
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
 EXACT = 1e-12  # relative residual that counts as rounding error, on which HiGHS may not terminate
+BYTES_PER_ENTRY = 120  # of an inexact step
+AUTO_SECONDS = 1.0  # longest estimated time of a linear program for which program="auto" is exact
+PROGRAMS = ("auto", "exact", "inexact")
 MAX_SECONDS = 3600.0  # longest estimated time of a linear program without a time limit
 
 
@@ -44,17 +49,26 @@ class WibergState:
 
 
 @dataclass(frozen=True)
-class Wiberg(Solver[Problem, WibergState]):
-    """Linearize the residuals as a function of U alone, with V optimal for it, and solve a linear program.
+class Wiberg(Solver[Problem, WibergState | InexactState]):
+    """Linearize the residuals as a function of U alone, with V optimal for it, and minimize their l1 norm over U.
 
-    Objective: ``sum over observed |U V.T - O|``. Cost per step: a linear program in n_rows rank + n_observed
-    variables, and one in n_cols rank + n_observed. Rate: not known; the value never rises. Reference: Eriksson and
-    van den Hengel, PAMI 2012.
+    Objective: ``sum over observed |U V.T - O| + ridge / 2 (||U||^2 + ||V||^2)``. Cost per step: a linear program in
+    n_rows rank + n_observed variables, and one in n_cols rank + n_observed; inexact, 20 products of O(rank n_observed)
+    and four sums of O(rank**2 n_observed). Rate: not known; the value never rises. Reference: Eriksson and van den
+    Hengel, PAMI 2012.
 
     Parameters
     ----------
+    program : {"auto", "exact", "inexact"}, default="auto"
+        How the linearized problem is solved. "exact": as a linear program. "inexact": absolute residuals are smoothed
+        and replaced by weighted squares; damped normal equations are solved by conjugate gradients, and a step is taken
+        only if it lowers the value, which is not smoothed. "auto" is exact if a linear program takes about a second or
+        less and there is no ridge.
+    ridge : float, default=0
+        Weight of the squared norms of the factors, for the inexact program. Without a ridge, predictions in columns
+        with few more entries than the rank can be far outside the range of the targets.
     radius : float, default=1
-        First trust region: the largest change of an entry of U, relative to U's largest entry.
+        First trust region of the exact program: the largest change of an entry of U, relative to U's largest entry.
     program_seconds : float, optional
         Time limit of one linear program, after which the best point so far is returned. Without it, programs that
         are estimated to take more than an hour raise an error.
@@ -72,6 +86,8 @@ class Wiberg(Solver[Problem, WibergState]):
     True
     """
 
+    program: str = "auto"
+    ridge: float = 0.0
     radius: float = 1.0
     program_seconds: float | None = None
     memory_limit: int | None = None
@@ -83,7 +99,7 @@ class Wiberg(Solver[Problem, WibergState]):
     @classmethod
     def methods(cls) -> dict[str, NamedSolver]:
         """Return the method with its default settings."""
-        return {"wiberg": NamedSolver(cls(), "two factors, l1 loss, linear programs")}
+        return {"wiberg": NamedSolver(cls(), "two factors, l1 loss, one eliminated")}
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -91,45 +107,66 @@ class Wiberg(Solver[Problem, WibergState]):
         return (L1, IN_MEMORY)
 
     def __post_init__(self) -> None:
+        if self.program not in PROGRAMS:
+            raise SettingError(f"`program` must be {one_of(PROGRAMS)}, got {self.program!r}.")
+        need_not_negative("ridge", self.ridge)
+        if self.ridge and self.program == "exact":
+            raise SettingError(f'`ridge` must be 0 with program="exact", got {self.ridge!r}: use program="inexact".')
         need_positive("radius", self.radius)
         need_positive("program_seconds", self.program_seconds, optional=True)
         need_positive("memory_limit", self.memory_limit, optional=True)
 
-    def init(self, objective: Problem, rank: int) -> WibergState:
+    def init(self, objective: Problem, rank: int) -> WibergState | InexactState:
         """Set U to the leading singular vectors of the observed matrix, and V to the optimum for it."""
         observations = objective.observations
         rank = min(rank, *observations.shape)
-        self._check_size(observations, rank)
+        exact = self._check_size(observations, rank)
         objective.reset()
-        rows, cols, targets = observations.rows, observations.cols, targets_to_fit(objective)
+        targets = targets_to_fit(objective)
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
-        filled = sp.csr_array((targets, (rows, cols)), shape=observations.shape)
+        integers = np.int32 if targets.size < 2**31 else np.int64  # SciPy copies the pattern if they differ
+        pattern = observations.indptr.astype(integers), observations.indices.astype(integers)
+        entries = Entries(observations.shape, *pattern, targets, weights)
         start = np.random.default_rng(0).standard_normal((observations.shape[1], rank))
-        U, s, V, _ = block_svd(filled, start, 10)
-        state = WibergState(rows, cols, targets, weights, U, V * s, np.inf, self.radius * float(np.abs(U).max()))
+        U, s, V, _ = block_svd(sp.csr_array((targets, pattern[1], pattern[0]), shape=observations.shape), start, 10)
+        if not exact:
+            return InexactState.begun(entries, self.ridge, U, V * s)
+        rows, cols, radius = observations.rows, observations.cols, self.radius * float(np.abs(U).max())
+        state = WibergState(rows, cols, targets, weights, U, V * s, np.inf, radius)
         state.value = float(weights @ np.abs(state.residual()))
         self._improve(state, U)
         return state
 
-    def _check_size(self, observations: Observations, rank: int) -> None:
-        """Raise if the linear programs would not fit into memory, or would take more than an hour."""
+    def _check_size(self, observations: Observations, rank: int) -> bool:
+        """Return whether the program is exact; raise if memory is too small, or it would take more than an hour."""
         nonzeros = observations.n_observed * (rank**2.0 + rank)
         seconds = SECONDS_PER_NONZERO * nonzeros * observations.shape[0] * rank
+        if self.program == "inexact" or (self.program == "auto" and (self.ridge or seconds > AUTO_SECONDS)):
+            n_bytes = BYTES_PER_ENTRY * observations.n_observed + 32.0 * sum(observations.shape) * rank**2
+            need_memory(n_bytes, "Wiberg", "residuals and blocks", f"{ANOTHER} or fewer entries", self.memory_limit)
+            return False
         size = f"linear programs with {nonzeros:.2g} nonzeros, about {seconds:.2g} s each"
-        instead = f"{ANOTHER} or fewer entries"
+        instead = f'set program="inexact", {ANOTHER} or fewer entries'
         need_memory(BYTES_PER_NONZERO * nonzeros, "Wiberg", size, instead, self.memory_limit)
         if seconds > MAX_SECONDS and self.program_seconds is None:
             raise SettingError(f"Wiberg would need {size}: {instead}, or limit them with `program_seconds`.")
+        return True
 
-    def step(self, objective: Problem, rng: Generator, state: WibergState) -> StepReport:
-        """Solve a linear program for U and one for V; adapt the trust region to the accuracy of the first."""
+    def step(self, objective: Problem, rng: Generator, state: WibergState | InexactState) -> StepReport:
+        """Update U, and V for it, if that lowers the value."""
         before = state.value
-        stop = self._move(state)
+        if isinstance(state, InexactState):
+            stop, settled = state.move(), state.settled
+        else:
+            stop, settled = self._move(state), True
         objective.move(*unit_terms(state.U, state.V))
-        return StepReport(value=state.value, settled=state.value < before, stop=stop)
+        return StepReport(value=state.value, settled=settled and state.value < before, stop=stop)
 
     def _move(self, state: WibergState) -> tuple[str, str] | None:
-        """Update the factors if that lowers the value; return a reason and a message if the run is to stop."""
+        """Solve a linear program for U and one for V; adapt the trust region to the accuracy of the first.
+
+        Return a reason and a message if the run is to stop.
+        """
         if state.value <= EXACT * float(state.weights @ np.abs(state.targets)):
             return "converged", "The fit is exact."
         unsolved = ("time", "A linear program reached `program_seconds`; the model is the best so far.")

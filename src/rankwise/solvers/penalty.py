@@ -1,0 +1,96 @@
+"""What boosting and active subspace selection share: the weight, the certificate, and steps that never rise."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from ..losses.units import Units
+from ..objectives import Movable
+from .base import Solver
+from .cores import Iterate
+from .duality import Top, nuclear_gap, top_triplet
+from .history import StepReport
+from .nuclear import AISImpute
+from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_positive
+
+SETTLED = 1.005  # a small change may end the run if the top singular value is at most this multiple of the weight
+
+
+@dataclass
+class PenaltyState:
+    """State of a nuclear-norm method between two steps."""
+
+    weight: float  # nuclear-norm weight
+    most: int  # largest number of terms
+    value: float  # f plus the penalty
+    lower: float = -np.inf  # largest lower bound on the minimum so far
+
+
+class NuclearNormSolver(Solver[Movable, PenaltyState]):
+    """A method for smooth f plus ``nuclear_weight * ||X||_*``; a subclass implements `improve`."""
+
+    nuclear_weight: float | None = None
+    grows: ClassVar[bool] = False
+    keeps_path: ClassVar[bool] = False
+    state_types: ClassVar[tuple[type, ...]] = (PenaltyState,)
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """A smooth objective that can move, with a known Lipschitz constant if the weight is searched for."""
+        return (SMOOTH, LIPSCHITZ, MOVABLE) if self.nuclear_weight is None else (SMOOTH, MOVABLE)
+
+    def __post_init__(self) -> None:
+        need_positive("nuclear_weight", self.nuclear_weight, optional=True)
+
+    def in_units(self, units: Units) -> "Solver[Any, Any]":
+        """Return the solver with the weight of stored numbers."""
+        if self.nuclear_weight is None:
+            return self
+        return replace(self, nuclear_weight=self.nuclear_weight * units.unit / units.size)  # type: ignore[type-var]
+
+    def init(self, objective: Movable, rank: int) -> PenaltyState:
+        """X = 0; search for the weight if it is None."""
+        objective.reset()
+        most = min(objective.shape)
+        if self.nuclear_weight is not None:
+            return PenaltyState(self.nuclear_weight, most, objective.value())
+        weight, _ = AISImpute().search(objective, rank)
+        return PenaltyState(weight, min(rank, most), objective.value())
+
+    def accepts(self, objective: Movable, state: object) -> bool:
+        """Return whether the state is one of this objective."""
+        return isinstance(state, PenaltyState) and state.weight >= 0 and 1 <= state.most <= min(objective.shape)
+
+    def improve(self, objective: Movable, rng: Generator, state: PenaltyState, top: Top) -> tuple[int, int]:
+        """Move X to a lower value; return the numbers of products and evaluations."""
+        raise NotImplementedError
+
+    def step(self, objective: Movable, rng: Generator, state: PenaltyState) -> StepReport:
+        """Certify X by the gradient's top singular value, then improve it."""
+        before, gradient = Iterate.of(objective), objective.gradient()
+        norm, inner = gradient.norm, gradient.inner
+        top = top_triplet(gradient, rng)
+        if norm == 0.0 and before.s.size == 0:
+            return StepReport(0.0, norm, inner, top.n_products, inner_rank=0)
+        bound = nuclear_gap(objective, state.weight, top.upper, float(before.s.sum()))
+        state.lower = max(state.lower, state.value - bound)
+        n_products, n_evaluations = self.improve(objective, rng, state, top)
+        value, stop = objective.value() + state.weight * float(objective.point.theta.sum()), None
+        if state.value <= value < np.inf:
+            objective.move(before.s, before.U, before.V)
+            value = state.value
+            stop = ("converged", f"No step lowers the value at rank {before.s.size}.")
+        state.value = value
+        return StepReport(
+            sigma=top.sigma if norm > 0 else None,
+            norm=norm,
+            inner=inner,
+            n_products=top.n_products + n_products,
+            n_evaluations=n_evaluations,
+            value=value,
+            settled=top.upper <= SETTLED * state.weight or before.s.size == state.most,
+            stop=stop,
+            gap=max(value - state.lower, 0.0) if np.isfinite(state.lower) else None,
+        )
