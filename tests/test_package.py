@@ -128,6 +128,42 @@ def test_the_version_is_the_same_everywhere():
     assert stated == cited[1] == version("rankwise")
 
 
+def test_workflows_classifiers_and_requires_python_agree_on_the_pythons():
+    yaml = pytest.importorskip("yaml", reason="myst-parser brings it")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", line) for line in project["classifiers"])
+    pythons = [found[1] for found in named if found is not None]
+    assert project["requires-python"] == f">={pythons[0]}"
+    jobs = [
+        job
+        for path in sorted((ROOT / ".github/workflows").glob("*.yml"))
+        for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    ]
+    tested = [job["strategy"]["matrix"]["python"] for job in jobs if "strategy" in job]
+    assert tested == [pythons, pythons]  # the wheel, and the sources
+    steps = [step["with"]["python-version"] for job in jobs for step in job["steps"] if "setup-python" in str(step)]
+    assert set(steps) <= {*pythons, "${{ matrix.python }}"}
+
+
+def test_other_settings_files_can_be_read():
+    yaml = pytest.importorskip("yaml", reason="myst-parser brings it")
+    forms = [*ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")]
+    assert len(forms) == 2
+    for path in forms:
+        assert {"name", "description", "body"} <= set(yaml.safe_load(path.read_text(encoding="utf-8"))), path
+    assert yaml.safe_load((ROOT / ".readthedocs.yaml").read_text(encoding="utf-8"))["version"] == 2
+
+
+def test_the_conda_recipe_has_the_version_and_the_dependencies_of_pyproject():
+    yaml = pytest.importorskip("yaml", reason="myst-parser brings it")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = yaml.safe_load((ROOT / "packaging/conda/meta.yaml").read_text(encoding="utf-8"))
+    assert recipe["package"]["version"] == project["version"]
+    python, *packages = [line.replace(" ", "").replace("_", "-") for line in recipe["requirements"]["run"]]
+    assert python == "python" + project["requires-python"]
+    assert packages == project["dependencies"]
+
+
 def test_the_readme_has_an_example():
     assert README_EXAMPLES
 

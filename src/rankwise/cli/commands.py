@@ -332,4 +332,60 @@ def reproduce(what: str, output: Path, **arguments: Any) -> None:
     run(what, Selection(**arguments), output)
 
 
-COMMANDS = (fit, predict, recommend, similar, evaluate, info, report, shards, methods, data, reproduce)
+@click.command(short_help="Compare a few methods on synthetic ratings.", epilog=example("rankwise demo -o demo"))
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=options.FILE,
+    help="Folder to write a model and the held-out entries to; nothing is written without it.",
+)
+@options.force
+def demo(output: Path | None, force: bool) -> None:
+    """Fit a few methods to synthetic ratings, and print their errors on held-out ratings and their times."""
+    from .demo import run
+
+    run(output, force)
+
+
+@click.command(
+    "compile",
+    short_help="Compile the kernels of some losses ahead of time.",
+    epilog=example("rankwise compile", "rankwise compile --loss square --loss poisson"),
+)
+@click.option(
+    "--loss",
+    "losses",
+    type=click.Choice(options.LOSS_CHOICES),
+    multiple=True,
+    default=options.AUTO_LOSSES,
+    show_default=True,
+    metavar="NAME",
+    help="Loss to compile for; can be given more than once.",
+)
+def compile_kernels(losses: tuple[str, ...]) -> None:
+    """Compile the kernels that the default method needs, so that later fits start at once.
+
+    The machine code is stored in the kernel cache, whose folder is printed; NUMBA_CACHE_DIR chooses another one. It
+    serves the processor, the Python and the Numba that it was compiled with; others compile anew.
+    """
+    from .compile import run
+
+    run(losses)
+
+
+COMMANDS = (
+    fit,
+    predict,
+    recommend,
+    similar,
+    evaluate,
+    info,
+    report,
+    shards,
+    methods,
+    data,
+    compile_kernels,
+    demo,
+    reproduce,
+)

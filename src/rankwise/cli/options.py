@@ -12,13 +12,14 @@ import click
 
 METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
-    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco"),
+    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "boosting", "active-subspace"),
 )
 LOSS_CHOICES = (
     *("square", "logistic", "bernoulli", "huber", "squared-hinge", "smooth-hinge", "poisson"),
     *("l1", "quantile", "hinge", "epsilon-insensitive"),
     *("ordinal", "ordinal-hinge", "proportional-odds"),
 )
+AUTO_LOSSES = ("huber", "logistic", "bernoulli")  # those that "auto" chooses from for the default method
 ORDINAL = ("ordinal", "ordinal-hinge", "proportional-odds")  # losses whose parameter is the number of levels
 PARAMETRIC = ("huber", "quantile", "epsilon-insensitive", *ORDINAL)  # losses with a parameter
 DECODING_CHOICES = ("clip", "round", "mean", "median", "class", "probability")
