@@ -10,10 +10,10 @@ BENCH_READY := .venv/.ready-bench
 DOCS_READY := .venv/.ready-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage check bench docs clean
+.PHONY: help demo test test-all test-pythons coverage check bench docs clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(DEMO_READY)  ## Fit, score and draw on data made in process; writes demo-output/
 	MPLBACKEND=Agg $(BIN)/python examples/demo.py demo-output
@@ -23,6 +23,18 @@ test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(TWICE)
+
+# One environment per Python, .venv-3.12 and so on; a Python that is not on the PATH is left out.
+PYTHONS ?= python3.11 python3.12 python3.13
+test-pythons:  ## Run the fast tests on each of PYTHONS that is installed
+	@set -e; for python in $(PYTHONS); do \
+	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "$$python is left out: it does not run."; continue; }; \
+	  room=.venv-$$version; \
+	  [ -x $$room/bin/pip ] || $$python -m venv $$room; \
+	  echo "Testing with Python $$version in $$room ..."; \
+	  $$room/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[test,plots]"; \
+	  $$room/bin/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(TESTS); \
+	done
 
 # Tracing all tests would take hours: some cases of each run, six files per process, two processes at a time.
 # Compiled kernels cannot be traced: their tests run a second time with the kernels as plain Python.
