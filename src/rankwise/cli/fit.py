@@ -13,7 +13,7 @@ from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..model import LowRankModel, Seen, save
-from ..observations import LabelIndex, Observations
+from ..observations import Observations
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
 from ..solvers.checkpoint import CheckpointFolder, opened
@@ -151,8 +151,8 @@ def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observation
     """Read validation entries, and drop those whose row or column has no label in the training entries."""
     table = read(path, replace(options.reading(), weight=None))  # scores weigh all entries alike
     check_values(table, options.chosen_loss)
-    rows = positions(table.rows, LabelIndex(entries.row_labels, entries.shape[0], "row"))
-    cols = positions(table.cols, LabelIndex(entries.col_labels, entries.shape[1], "column"))
+    rows = positions(table.rows, entries.row_index)
+    cols = positions(table.cols, entries.col_index)
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(f"{table.path}: no entry has a row and a column of {options.file}; give entries that do.")

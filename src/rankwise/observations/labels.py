@@ -168,6 +168,24 @@ class LabelIndex:
         return keys
 
 
+class Labelled:
+    """Base of what has rows and columns with labels; None where they are identified by their numbers."""
+
+    shape: tuple[int, int]
+    row_labels: Array | None
+    col_labels: Array | None
+
+    @cached_property
+    def row_index(self) -> LabelIndex:
+        """Labels of the rows and their positions."""
+        return LabelIndex(self.row_labels, self.shape[0], "row")
+
+    @cached_property
+    def col_index(self) -> LabelIndex:
+        """Labels of the columns and their positions."""
+        return LabelIndex(self.col_labels, self.shape[1], "column")
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedLabels:
     """Row or column labels of n entries, before they are numbered.

@@ -17,7 +17,7 @@ from ..kernels import pattern
 from . import build, sparse
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
-from .labels import LabelIndex, numbered
+from .labels import LabelIndex, Labelled, numbered
 from .shards import Piece, TargetFacts, cut_rows, once, target_facts
 
 log = logging.getLogger("rankwise")
@@ -26,7 +26,7 @@ Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelInd
 Indices = tuple[LabelIndex, LabelIndex]
 
 
-class Observations:
+class Observations(Labelled):
     """Observed entries of a matrix, sorted by row and column.
 
     Built by `from_coo`, `from_labels`, `from_sparse`, `from_dense`, `from_frame` or `from_any`, which validate and sort
@@ -58,13 +58,10 @@ class Observations:
     array([1., 2.])
     """
 
-    shape: Shape
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
     targets: Array
     weights: Array | None
-    row_labels: Array | None
-    col_labels: Array | None
 
     def __init__(
         self,
@@ -268,16 +265,6 @@ class Observations:
         if self.weights is None:
             return float(self.n_observed)
         return math.fsum(part.weights.sum(dtype=np.float64) for part in self.pieces() if part.weights is not None)
-
-    @property
-    def row_index(self) -> LabelIndex:
-        """Labels of the rows and their positions."""
-        return LabelIndex(self.row_labels, self.shape[0], "row")
-
-    @property
-    def col_index(self) -> LabelIndex:
-        """Labels of the columns and their positions."""
-        return LabelIndex(self.col_labels, self.shape[1], "column")
 
     @property
     def rows(self) -> NDArray[np.int64]:
