@@ -23,18 +23,10 @@ HUBER_TURN = 1.345  # where Huber's loss turns linear, in standard deviations: 9
 
 @dataclass(frozen=True)
 class Column:
-    """Encoding of a column of a table.
+    """Encoding of a column of a table."""
 
-    Attributes
-    ----------
-    losses : tuple of Loss
-        One for each column of the matrix.
-    shifts : tuple of float
-        Best constant prediction of each.
-    """
-
-    losses: tuple[Loss, ...]
-    shifts: tuple[float, ...]
+    losses: tuple[Loss, ...]  # one for each column of the matrix
+    shifts: tuple[float, ...]  # best constant prediction of each
 
     def targets(self, values: Array) -> Array:
         """Encode values of shape (n,) as targets of the losses, shape (n, n_losses)."""
@@ -77,21 +69,12 @@ class Constant(Column):
 
 @dataclass(frozen=True)
 class Fill:
-    """Range of the numbers that fill a column, and their regression towards the column's mean.
-
-    Attributes
-    ----------
-    low, high : float
-    slope : float
-        From 0, which fills with `mean`, to 1.
-    mean : float
-        Mean of the column.
-    """
+    """Range of the numbers that fill a column, and their regression towards the column's mean."""
 
     low: float = -np.inf
     high: float = np.inf
-    slope: float = 1.0
-    mean: float = 0.0
+    slope: float = 1.0  # from 0, which fills with `mean`, to 1
+    mean: float = 0.0  # of the column
 
     @classmethod
     def learn(cls, low: float, high: float, values: Array, predictions: Array) -> "Fill":

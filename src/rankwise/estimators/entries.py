@@ -21,15 +21,10 @@ DASK_PACKAGES = ("dask", "dask_expr")
 
 @contextmanager
 def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
-    """Yield the entries of `X`; entries that this call puts on a cluster are released at the end.
+    """Yield the entries of `X`, as `fit` takes it; those that this call puts on a cluster are released at the end.
 
-    Parameters
-    ----------
-    X : SciPy sparse matrix, array, data frame, Observations, ShardFolder, ClusterEntries, Dask data frame, or path
-        The path of a folder of shards is streamed from disk; other paths, or lists of paths, are Parquet files that the
-        workers of the current Dask client read.
-    **names : row, col, value, weight
-        Columns of a long data frame or of Parquet files; None if not given.
+    The path of a folder of shards is streamed from disk; other paths, or lists of paths, are Parquet files that the
+    workers of the current Dask client read. `names` are the columns `row`, `col`, `value` and `weight`, or None.
     """
     is_dask = type(X).__module__.partition(".")[0] in DASK_PACKAGES
     is_path = isinstance(X, str | os.PathLike)
@@ -55,14 +50,9 @@ def _are_paths(X: Any) -> bool:
 
 
 def entries_of_pairs(X: Any, targets: Array, sample_weight: ArrayLike | None) -> Observations:
-    """Return entries at (row, column) pairs of labels; a repeated pair gets the mean, and the sum of the weights.
+    """Return entries at (row, column) pairs of labels, shape (n_pairs, 2); pairs of weight zero are left out.
 
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n_pairs, 2)
-    targets : ndarray of shape (n_pairs,)
-    sample_weight : array-like of shape (n_pairs,) or None
-        Pairs of weight zero are left out.
+    A repeated pair gets the mean of its targets, and the sum of its weights.
     """
     rows, cols = as_pairs(X)
     if rows.size != targets.size:

@@ -20,24 +20,13 @@ CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all o
 
 @dataclass(frozen=True)
 class Cells:
-    """A column of a table.
-
-    Attributes
-    ----------
-    name : str
-    values : ndarray of shape (n_rows,)
-        float64 for numbers and booleans, else objects; undefined where missing.
-    missing : ndarray of bool, shape (n_rows,)
-    type : {"real", "integer", "boolean", "ordered", "category", "text"}
-    categories : tuple
-        Declared categories in their order; empty for other types.
-    """
+    """A column of a table."""
 
     name: Any
-    values: Array
-    missing: Array
-    type: str
-    categories: tuple[Any, ...] = ()
+    values: Array  # (n_rows,): float64 for numbers and booleans, else objects; undefined where missing
+    missing: Array  # (n_rows,): mask
+    type: str  # "real", "integer", "boolean", "ordered", "category" or "text"
+    categories: tuple[Any, ...] = ()  # declared categories in their order
 
     @property
     def present(self) -> Array:
@@ -147,21 +136,9 @@ def _is_missing(values: Array) -> Array:
 
 
 def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[int]) -> Any:
-    """Fill the missing cells of a table and select columns.
+    """Fill the missing cells of a table and select the columns `keep`; the library and column types are those of `X`.
 
-    Parameters
-    ----------
-    X : data frame or ndarray of shape (n_rows, n_columns)
-    fills : dict of int to ndarray of shape (n_rows,)
-        Values for the columns to fill; those at observed cells are not used.
-    cells : list of Cells
-        Columns of `X`.
-    keep : list of int
-        Columns of the result.
-
-    Returns
-    -------
-    Table of the library and the column types of `X`.
+    `cells` are the columns of `X`, and `fills` has values of shape (n_rows,) for the columns to fill.
     """
     if is_frame(X):
         frame = as_frame(X)

@@ -42,15 +42,7 @@ class Irregular(Exception):
 
 
 class BadLineError(DataError):
-    """A line of a text file that cannot be read.
-
-    Attributes
-    ----------
-    place : str
-        File and line number.
-    text : str
-        The line, cut to 80 characters.
-    """
+    """A line of a text file that cannot be read: its `place`, file and line number, and its `text`, cut short."""
 
     def __init__(self, message: str, place: str = "", text: str = "") -> None:
         super().__init__(message)
@@ -58,30 +50,15 @@ class BadLineError(DataError):
 
 
 class TextFile:
-    """A text file of entries, with its dialect guessed from the first lines.
-
-    Parameters
-    ----------
-    where : str
-        Path.
-    how : Reading
-
-    Attributes
-    ----------
-    dialect : Dialect
-    columns : dict of str to int
-        Position of the column for each role: row, col, value, weight.
-    notes : list of str
-        Guesses; after reading, also the number of lines left out.
-    """
+    """A text file of entries, with its dialect guessed from the first lines."""
 
     def __init__(self, where: str, how: Reading) -> None:
         self.where, self.how = where, how
         self.sample = _first_lines(where, how)
         self.dialect = guess(self.sample, how, where)
         self.first = self._first_fields()
-        self.columns = place(self.dialect.names, self.first, how, where)
-        self.notes = [f"{where}: {self._guessed('; ')}."]
+        self.columns = place(self.dialect.names, self.first, how, where)  # position of the column for each role
+        self.notes = [f"{where}: {self._guessed('; ')}."]  # after reading, also the number of lines left out
 
     def _first_fields(self) -> list[list[str]]:
         """Fields of the first lines below the header, column by column."""

@@ -31,18 +31,10 @@ class Journal:
     """The last operation that computed all predictions anew, and the terms added since.
 
     Vectors are not copied: the terms that were added are the last ones of the current factors.
-
-    Attributes
-    ----------
-    version : int
-        Version of the `replace` operation, or of `zero` if `theta` is None.
-    theta : ndarray or None
-        Coefficients of the terms at that time, which are the first ones of the current factors.
-    added : list of Added
     """
 
-    version: int = 0
-    theta: Array | None = None
+    version: int = 0  # of the `replace` operation, or of `zero` if `theta` is None
+    theta: Array | None = None  # coefficients of the terms at that time, the first ones of the current factors
     added: list[Added] = field(default_factory=list)
 
     def restart(self, version: int, theta: Array | None = None) -> None:

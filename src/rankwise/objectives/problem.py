@@ -65,7 +65,7 @@ class Problem:
         self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
-        self.current = Point(self.shape, self.dtype, None)
+        self.current = Point(self.shape, self.dtype)
         self.engine.recover = self.current.replay
         self._columns: Engine | None = None
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more

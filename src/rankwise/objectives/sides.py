@@ -97,12 +97,7 @@ class Side:
     def improve(self, other: "Side", settings: RowSettings, shared: Any = None, penalty: Any = None) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        Parameters
-        ----------
-        other : Side
-        settings : RowSettings
-        shared, penalty : NamedTuple of a type that `rankwise.kernels.row_parts` has rules for, optional
-            Shared quadratic and penalty of the rows' problems.
+        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for.
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings))
@@ -138,21 +133,9 @@ class Side:
 
 @dataclass(frozen=True)
 class HalfSweep:
-    """Sums over the rows of one side after their solve.
+    """Sums over the rows of one side after their solve."""
 
-    Attributes
-    ----------
-    loss : float
-        Expected loss; an upper bound of it where the quadratic approximations are bounds and the loss is not square.
-    halvings : float
-        Number of times that a row's step was halved.
-    logs : float
-        Half the sum of the log variances.
-    curvatures : float
-        Sum of the curvatures of the quadratic approximations.
-    """
-
-    loss: float
-    halvings: float = 0.0
-    logs: float = 0.0
-    curvatures: float = 0.0
+    loss: float  # expected; its upper bound where the quadratic approximations are bounds and the loss is not square
+    halvings: float = 0.0  # number of times that a row's step was halved
+    logs: float = 0.0  # half the sum of the log variances
+    curvatures: float = 0.0  # of the quadratic approximations

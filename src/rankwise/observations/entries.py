@@ -18,24 +18,12 @@ class Entries(Labelled, ABC):
     """Observed entries on disk, or in the workers of a cluster, without entries of weight zero.
 
     `Observations` have these members too, apart from `engine` and `sample`; a `Problem` takes either.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    row_labels, col_labels : ndarray or None
-    weights : object
-        None if no entry has a weight.
-    n_observed : int
-    total_weight : float
-        Sum of the weights; the number of entries if there are none.
-    heaviest : float
-        Largest weight.
     """
 
-    weights: Any
+    weights: Any  # None if no entry has a weight
     n_observed: int
-    total_weight: float
-    heaviest: float
+    total_weight: float  # sum of the weights; the number of entries if there are none
+    heaviest: float  # largest weight
 
     @abstractmethod
     def engine(self, loss: Any, dtype: np.dtype[Any], n_jobs: int | None) -> Any:

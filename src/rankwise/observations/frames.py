@@ -87,15 +87,10 @@ def need_names(row: Any, col: Any, value: Any) -> None:
 
 
 def read_wide(frame: Any, row: Any = None) -> tuple[Array, tuple[Any, Any]]:
-    """Read a frame that is the matrix itself.
+    """Array of shape (n_rows, n_cols) with NaN at missing values, and labels, of a frame that is the matrix itself.
 
-    Returns
-    -------
-    array : ndarray of shape (n_rows, n_cols)
-        NaN at missing values.
-    labels : pair of ndarray or None
-        Row labels from the column `row` if it is given, else from the index of pandas; column labels from the names of
-        the columns. None for labels that are the numbers 0, 1, ...
+    Rows are labelled by the column `row` if it is given, else by the index of pandas; columns by their names. Labels
+    that are the numbers 0, 1, ... are None.
     """
     import narwhals as nw
 
@@ -131,15 +126,7 @@ def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
 
 
 def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
-    """Number the labels of a column.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_labels,)
-        Distinct labels in sorted order.
-    codes : ndarray of int64, shape (n_lines,)
-        Index into `labels`; -1 where the label is missing.
-    """
+    """Distinct labels of a column in sorted order, and the number of each line's label, -1 where it is missing."""
     import narwhals as nw
 
     if column.dtype.is_nested():
@@ -154,14 +141,9 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
 
 
 def encode_arrow(column: Any) -> tuple[Any, Array]:
-    """Number the values of a pyarrow array or chunked array.
+    """Distinct values of a pyarrow array or chunked array, in any order, and the number of each element's, -1 for null.
 
-    Returns
-    -------
-    distinct : pyarrow array of shape (n_distinct,)
-        In any order. Categories of a dictionary array that no element has are left out.
-    codes : ndarray of int64, shape (n,)
-        Index into `distinct`; -1 for null.
+    Categories of a dictionary array that no element has are left out.
     """
     import pyarrow as pa
 

@@ -188,18 +188,10 @@ class Labelled:
 
 @dataclass(frozen=True, eq=False)
 class EncodedLabels:
-    """Row or column labels of n entries, before they are numbered.
+    """Row or column labels of n entries, before they are numbered."""
 
-    Attributes
-    ----------
-    names : ndarray of shape (n_names,)
-        Labels, in any order, repeats allowed.
-    codes : ndarray of int, shape (n,), or None
-        Index into `names` of each entry's label. None means that `names` has one label per entry, so that n = n_names.
-    """
-
-    names: Array
-    codes: Array | None = None
+    names: Array  # (n_names,): labels, in any order, repeats allowed
+    codes: Array | None = None  # (n,): index into `names` of each entry's label; None if `names` has one per entry
 
     def __len__(self) -> int:
         return int(self.names.size if self.codes is None else self.codes.size)

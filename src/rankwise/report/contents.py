@@ -22,17 +22,9 @@ PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "predi
 
 
 def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], *, labels: bool = True) -> Contents:
-    """Values that the scripts of the page display.
+    """Values that the scripts of the page display; without `held`, there are no scores and no residuals.
 
-    Parameters
-    ----------
-    model : LowRankModel
-    held : HeldOut, optional
-        Entries to score; without them there are no scores and no residuals.
-    commands : list of str
-        Commands or calls that made the model and the page.
-    labels : bool, default=True
-        Whether rows and columns are shown by label; otherwise by number.
+    `commands` are those that made the model and the page. Without `labels`, rows and columns are shown by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
     classes = ("0", "1") if classes_of(model.loss)[0] == 0 else ("−1", "+1")

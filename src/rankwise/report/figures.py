@@ -18,33 +18,16 @@ DPI, PANEL_INCHES = 150, (5.2, 4.4)
 
 @dataclass(frozen=True)
 class TimePanel:
-    """Scores against time.
-
-    Attributes
-    ----------
-    title : str
-    time, score : str
-        Axis labels with units.
-    curves : mapping of str to (seconds, scores)
-        By method; at least one point each.
-    """
+    """Scores against time."""
 
     title: str
-    time: str
-    score: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    time: str  # axis label with its unit
+    score: str  # axis label with its unit
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # seconds and scores by method; not empty
 
 
 def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:
-    """Draw scores against seconds, one line per method, as PNG or SVG by the paths' endings.
-
-    Parameters
-    ----------
-    title : str
-    panels : rows of TimePanel, all of one length
-    paths : sequence of path
-        Each gets the figure in its format.
-    """
+    """Draw rows of panels, scores against seconds with one line per method, as PNG or SVG by the paths' endings."""
     if not panels or not panels[0]:
         raise SettingError("There is nothing to draw; give at least one panel.")
     figure, grid = _figure(len(panels), len(panels[0]), 0.8)

@@ -22,23 +22,13 @@ RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Held-out entries at the row and column numbers of a model.
+    """Held-out entries at the row and column numbers of a model, n of them."""
 
-    Attributes
-    ----------
-    rows, cols : ndarray of int64, shape (n,)
-    targets : ndarray of float64, shape (n,)
-    n_unknown : int
-        Number of entries that were left out because the model does not have their row or column.
-    n_seen : int or None
-        Number of entries that the model was fitted to; None if it does not store their positions.
-    """
-
-    rows: Array
-    cols: Array
-    targets: NDArray[np.float64]
-    n_unknown: int = 0
-    n_seen: int | None = None
+    rows: Array  # (n,)
+    cols: Array  # (n,)
+    targets: NDArray[np.float64]  # (n,)
+    n_unknown: int = 0  # entries that were left out because the model does not have their row or column
+    n_seen: int | None = None  # entries that the model was fitted to; None if it does not store their positions
 
 
 class Reliability(NamedTuple):

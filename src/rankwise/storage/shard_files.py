@@ -71,13 +71,9 @@ class ShardFiles:
     digests: dict[str, str]  # digests of its files, by name
 
     def map(self, check: bool = False) -> Piece:
-        """Memory-map the arrays; pages that are not used are not read.
+        """Memory-map the arrays and check their types and lengths; pages that are not used are not read.
 
-        Parameters
-        ----------
-        check : bool, default=False
-            Whether to read everything once and check the digests, that rows and columns exist and are sorted, and that
-            all numbers are finite. Types and lengths are always checked.
+        With `check`, everything is read once: digests hold, rows and columns exist and are sorted, numbers are finite.
         """
         arrays: dict[str, Any] = {}
         for name in ("indptr", "indices", "targets", "weights"):
