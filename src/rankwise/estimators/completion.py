@@ -15,7 +15,7 @@ from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
-from ..observations import Observations, is_frame
+from ..observations import AnyEntries, Observations, is_frame, need_in_memory
 from ..solvers import Record, Solver
 from ..solvers.checkpoint import AnyCheckpoint
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
@@ -291,8 +291,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         return self._fitted().rank
 
 
-def _aligned(held_out: Any, entries: Any, names: dict[str, Any]) -> Observations | None:
+def _aligned(held_out: Any, entries: AnyEntries, names: dict[str, Any]) -> Observations | None:
     """Validation entries under the row and column numbers of the training entries."""
     if held_out is None:
         return None
-    return Observations.from_any(held_out, **(names if is_frame(held_out) else {})).aligned(entries)
+    validation = Observations.from_any(held_out, **(names if is_frame(held_out) else {}))
+    return need_in_memory(validation, "`held_out`", "give a sample as `Observations`").aligned(entries)

@@ -15,12 +15,11 @@ from ..losses import Loss
 from ..losses.units import Units
 from ..model import LowRankModel
 from ..objectives import Objective, Problem
-from ..observations import Observations
+from ..observations import AnyEntries, need_in_memory
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
 from ..solvers.sweep_state import OFFSETS
 from ..solvers.units import ridged
-from ..solvers.validation import need_in_memory
 
 MAX_CHOSEN_RANK = 100  # largest rank that rank="auto" tries with a pursuit
 MAX_FACTORS = 31  # largest rank that rank="auto" starts from with BayesSweeps
@@ -41,10 +40,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class FitRequest:
-    """Parameters of one fit, the loss resolved; `start` is the model of a warm start.
-
-    `Observations` stands for entries in memory, on disk or on a cluster.
-    """
+    """Parameters of one fit, the loss resolved; `start` is the model of a warm start."""
 
     loss: Loss
     method: str | Solver[Any, Any]
@@ -57,7 +53,7 @@ class FitRequest:
     seed: int
     start: LowRankModel | None = None
 
-    def objective(self, entries: Observations) -> Objective:
+    def objective(self, entries: AnyEntries) -> Objective:
         """Return the objective over `entries`.
 
         Sweeps fit offsets and ridge themselves. For other solvers, the offsets are fitted first and stay fixed, and the
@@ -75,7 +71,7 @@ class FitRequest:
             problem.fix_offsets(fit_offsets(problem, "global" if self.offsets == "auto" else self.offsets))
         return ridged(problem, float(self.ridge)) if self.ridge else problem
 
-    def plan(self, entries: Observations) -> Plan:
+    def plan(self, entries: AnyEntries) -> Plan:
         """Return solver and rank, chosen on held-out entries where the parameters ask for that."""
         solver = get(self.method)
         self._check(solver)
@@ -121,7 +117,7 @@ class FitRequest:
         """Return the solver with the requested offsets; "auto" keeps its own."""
         return solver if self.offsets == "auto" else replace(solver, offsets=self.offsets)
 
-    def _plan_bayes(self, solver: BayesSweeps, entries: Observations) -> Plan:
+    def _plan_bayes(self, solver: BayesSweeps, entries: AnyEntries) -> Plan:
         """rank="auto" starts from an upper bound and prunes components of negligible effect."""
         solver = self._with_offsets(solver)
         if not isinstance(self.rank, str):
@@ -133,7 +129,7 @@ class FitRequest:
             bound = max(known, min(bound, known + MAX_ADDED))
         return Plan(solver, bound)
 
-    def _plan_factors(self, solver: FactorSweeps, entries: Observations) -> Plan:
+    def _plan_factors(self, solver: FactorSweeps, entries: AnyEntries) -> Plan:
         """A ridge that is not given is chosen on held-out entries, or kept from the model of a warm start."""
         rank = min(FACTORS_RANK, *entries.shape) if isinstance(self.rank, str) else self.rank
         unit, offset_unit = ridge_units(self.loss, entries)
@@ -165,7 +161,7 @@ def _with_ridge(solver: FactorSweeps, ridge: float) -> FactorSweeps:
     return replace(solver, ridge=ridge)
 
 
-def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[Any, Any]) -> Loss:
+def resolve_loss(loss: str | Loss, entries: AnyEntries, method: str | Solver[Any, Any]) -> Loss:
     """Return the loss object; "auto" depends on the targets and the method.
 
     It is logistic for targets of -1 and +1, Bernoulli for 0 and 1, else Huber's for BayesSweeps, else square.
@@ -184,7 +180,7 @@ def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[A
     return losses.Huber(1.345 * facts.spread)
 
 
-def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
+def ridge_units(loss: Loss, entries: AnyEntries) -> tuple[float, float]:
     """Return units of the ridges of factors and of offsets, so that fits do not depend on the unit of the targets.
 
     With u the standard deviation of the targets: squared factors scale as u and squared offsets as u squared. A loss
@@ -197,7 +193,7 @@ def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
     return loss.typical(spread, order=1), loss.typical(spread, order=2)
 
 
-def most_factors(entries: Observations) -> int:
+def most_factors(entries: AnyEntries) -> int:
     """Return an upper bound on the rank: the mean number of entries per row, or per column if there are more columns.
 
     Rounded up so that with the offset they fill whole SIMD registers of eight numbers; at most 31.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
-from ..observations import Observations
+from ..observations import AnyEntries
 from ..solvers import BayesSweeps, Checkpoint, Solver
 from .completion import MatrixCompletion
 from .planning import MAX_FACTORS, FitRequest
@@ -95,7 +95,7 @@ class RobustFactorization(MatrixCompletion):
             verbose=verbose,
         )
 
-    def _resolved(self, entries: Observations) -> tuple[Loss, str | Solver[Any, Any]]:
+    def _resolved(self, entries: AnyEntries) -> tuple[Loss, str | Solver[Any, Any]]:
         """Loss and method of this fit; raise `LossError` unless the loss is robust."""
         loss = losses.get(self.loss)
         if not isinstance(loss, ROBUST):
@@ -103,7 +103,7 @@ class RobustFactorization(MatrixCompletion):
             raise LossError(f"`loss` must be one of {names}, got {self.loss!r}; use MatrixCompletion for others.")
         return loss, "bayes" if isinstance(self.method, str) and self.method == "auto" else self.method
 
-    def _request(self, entries: Observations, seed: int) -> FitRequest:
+    def _request(self, entries: AnyEntries, seed: int) -> FitRequest:
         """Parameters of this fit, the loss and the default method resolved."""
         request = super()._request(entries, seed)
         if not (isinstance(self.method, str) and self.method == "auto"):

@@ -15,7 +15,7 @@ from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
 from ..model import Factors, Offsets
 from ..model.units import original_offsets
-from ..observations import Observations
+from ..observations import AnyEntries, Observations
 from .entrywise import EntrywiseGradient, Plane, Terms
 from .journal import Added, Journal
 from .point import Direction, Point
@@ -52,7 +52,7 @@ class Problem:
 
     def __init__(
         self,
-        observations: Observations,
+        observations: AnyEntries,
         loss: str | Loss,
         *,
         dtype: DTypeLike = "float32",

@@ -11,7 +11,7 @@ from .._checks import all_finite, is_number
 from .._errors import DataError, SettingError
 from ..losses import Loss
 from ..model import Factors, Offsets, as_terms
-from ..observations import Observations
+from ..observations import AnyEntries
 from ..spectral import LowRank, SparsePlusLowRank
 from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
 from .snapshot import RidgedSnapshot
@@ -128,7 +128,7 @@ class _EntrywisePart(Ridged):
     objective: Entrywise
 
     @property
-    def observations(self) -> Observations:
+    def observations(self) -> AnyEntries:
         """Observed entries."""
         return self.objective.observations
 

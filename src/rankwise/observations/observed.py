@@ -232,7 +232,7 @@ class Observations(Labelled):
     @classmethod
     def from_any(
         cls, data: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None
-    ) -> "Observations":
+    ) -> "AnyEntries":
         """Build from a SciPy sparse matrix, an array with NaN, or a data frame (see `from_frame`).
 
         Observations, and entries on disk or on a cluster, are returned as they are.
@@ -244,7 +244,7 @@ class Observations(Labelled):
         if named:
             raise SettingError(f"{named[0]} names a column of a data frame, but a {type(data).__name__} was given.")
         if isinstance(data, cls | Entries):  # entries on disk or in a cluster stay there
-            return data  # type: ignore[return-value]
+            return data
         if sp.issparse(data):
             return cls.from_sparse(data)
         if isinstance(data, list | tuple) or hasattr(data, "__array__"):
@@ -318,7 +318,7 @@ class Observations(Labelled):
         indptr = np.searchsorted(entries, self.indptr.astype(np.int64)).astype(np.uint64)
         return self._subset(indptr, entries, self.shape, (self.row_index, self.col_index))
 
-    def aligned(self, other: "Observations | Entries") -> "Observations":
+    def aligned(self, other: "AnyEntries") -> "Observations":
         """These entries in the shape of `other`, rows and columns matched by `LabelIndex.align`.
 
         Entries whose row or column `other` does not have are left out; the log says how many.
@@ -372,6 +372,9 @@ class Observations(Labelled):
         return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
 
 
+AnyEntries = Observations | Entries
+
+
 def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
     """Observations of valid entries in any order, such as some of those of a larger matrix."""
     row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
@@ -380,6 +383,15 @@ def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labe
     build.check_weights(weights)
     valid = _checked_labels(labels, shape)
     return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
+
+
+def need_in_memory(entries: AnyEntries, what: str, instead: str) -> Observations:
+    """Return the entries; SettingError if they are on disk or on a cluster."""
+    if not isinstance(entries, Observations):
+        raise SettingError(
+            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
+        )
+    return entries
 
 
 def _checked_labels(labels: Labels, shape: Shape) -> Indices:

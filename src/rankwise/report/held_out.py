@@ -11,9 +11,8 @@ from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
-from ..observations import LabelIndex, Observations
+from ..observations import LabelIndex, Observations, need_in_memory
 from ..observations.build import rows_of
-from ..solvers.validation import need_in_memory
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
 VISIBLE_CHANGE = 2e-5  # share of a number that shows in its first six digits, even half of it next to MAX_FLOAT

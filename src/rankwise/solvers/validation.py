@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -121,15 +120,6 @@ def need_share(shrinkage: object) -> None:
     """Raise unless `shrinkage` is above zero and at most one."""
     if not is_number(shrinkage) or not 0 < shrinkage <= 1:  # type: ignore[operator]
         raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
-
-
-def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
-    """Return the entries, or raise if they are on disk or on a cluster."""
-    if not isinstance(entries, Observations):
-        raise SettingError(
-            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
-        )
-    return entries
 
 
 def need_memory(n_bytes: float, method: str, why: str, instead: str, limit: int | None = None) -> None:
