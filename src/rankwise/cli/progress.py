@@ -51,7 +51,7 @@ class FitProgress(logging.Handler):
             self._bar.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the bar, and restore the logger and the handler of SIGINT."""
         if self._bar is not None:
             self._bar.stop()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -17,7 +16,7 @@ from .formatting import console, print_table, to_json
 from .terminal import echo
 
 RANKED_ROWS = 1000  # rows ranked at once
-RankedRow = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
+RankedRow = tuple[object, list[tuple[object, float]]]  # label of a row, and its best columns with their scores
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def find_labels(index: LabelIndex, labels: tuple[str, ...], path: Path) -> Array
     return requested
 
 
-def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[RankedRow]:
+def rank_columns(model: LowRankModel, rows: Array, options: RecommendOptions) -> Iterator[RankedRow]:
     """Yield the label of each row with its best columns and their scores."""
     n = min(options.count, model.shape[1])  # more would be padding
     risk = "auto" if options.risk is None else options.risk
@@ -93,7 +92,7 @@ def _write(ranked: Iterator[RankedRow], options: RecommendOptions) -> None:
             file.writerows((row, k + 1, columns[k][0], scores[k]) for k in range(len(columns)))
 
 
-def _to_dict(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
+def _to_dict(row: object, columns: list[tuple[object, float]]) -> dict[str, object]:
     return {"row": row, "columns": [{"column": name, "score": score} for name, score in columns]}
 
 

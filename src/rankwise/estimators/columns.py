@@ -4,7 +4,6 @@ Predictions are relative to the best constant of a column, so that rows without 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -54,7 +53,7 @@ class Column:
 class Constant(Column):
     """Column with at most one distinct value; it has no columns in the matrix."""
 
-    value: Any
+    value: object
 
     def targets(self, values: Array) -> Array:
         """Return an array without columns."""
@@ -174,10 +173,10 @@ class Count(Numbers):
 class Levels(Column):
     """Ordered levels, with thresholds at the cumulative log-odds of their frequencies."""
 
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
 
     @classmethod
-    def learn(cls, codes: Array, names: tuple[Any, ...], kind: type[LevelsLoss]) -> "Levels":
+    def learn(cls, codes: Array, names: tuple[object, ...], kind: type[LevelsLoss]) -> "Levels":
         """Fit the thresholds of a loss of type `kind` to the observed levels' numbers."""
         thresholds = cumulative_log_odds(np.bincount(codes.astype(int), minlength=len(names)))
         return cls((kind(len(names), tuple(thresholds.tolist())),), (0.0,), names)
@@ -196,10 +195,10 @@ class Levels(Column):
 class Classes(Column):
     """Unordered categories, one against the rest; two categories need one column of the matrix."""
 
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
 
     @classmethod
-    def learn(cls, codes: Array, names: tuple[Any, ...]) -> "Classes":
+    def learn(cls, codes: Array, names: tuple[object, ...]) -> "Classes":
         """Use the log-odds of the categories' frequencies as shifts."""
         counts = np.bincount(codes.astype(int), minlength=len(names))
         odds = np.log(counts + 0.5) - np.log(codes.size - counts + 0.5)

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from .._arrays import Array
 from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import LowRankModel, Seen, Targets
@@ -75,9 +76,9 @@ class CompletionEstimator(PredictionMethods):
     warm_start: bool
     checkpoint: AnyCheckpoint
     calibration: float = 0.0
-    dtype: Any
+    dtype: DTypeLike
     verbose: int
-    classes_: NDArray[Any]
+    classes_: Array
     history_: History
     status_: Status
 

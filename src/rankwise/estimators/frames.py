@@ -1,6 +1,6 @@
 """Tables for the imputer: data frames by narwhals and NumPy arrays, read column by column, filled in the same types."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,11 @@ CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all o
 class Cells:
     """A column of a table."""
 
-    name: Any
+    name: Hashable
     values: Array  # (n_rows,): float64 for numbers and booleans, else objects; undefined where missing
     missing: Array  # (n_rows,): mask
     type: str  # "real", "integer", "boolean", "ordered", "category" or "text"
-    categories: tuple[Any, ...] = ()  # declared categories in their order
+    categories: tuple[object, ...] = ()  # declared categories in their order
 
     @property
     def present(self) -> Array:
@@ -72,7 +72,7 @@ def read(X: Any) -> list[Cells]:
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
 
 
-def _from_array(name: Any, values: Array) -> Cells:
+def _from_array(name: Hashable, values: Array) -> Cells:
     if values.dtype.kind in "fiub":
         return _numbers(name, values, CELL_TYPES.get(values.dtype.kind, "integer"))
     return _objects(name, values, _is_missing(values))
@@ -100,7 +100,7 @@ def _from_series(column: "nw.Series[Any]") -> Cells:
     return _objects(name, values, missing)
 
 
-def _declared_categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
+def _declared_categories(column: "nw.Series[Any]") -> tuple[object, ...]:
     """Categories of an unordered column in their declared order, which narwhals does not give.
 
     Those of polars depend on what the process has seen before, so that they are left to be sorted.
@@ -108,12 +108,12 @@ def _declared_categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
     return tuple(column.to_native().dtype.categories) if column.implementation.is_pandas_like() else ()
 
 
-def _numbers(name: Any, values: Array, kind: str) -> Cells:
+def _numbers(name: Hashable, values: Array, kind: str) -> Cells:
     numbers = values.astype(np.float64)
     return Cells(name, numbers, np.isnan(numbers), kind)
 
 
-def _objects(name: Any, values: Array, missing: Array) -> Cells:
+def _objects(name: Hashable, values: Array, missing: Array) -> Cells:
     """Column of objects: booleans, numbers, or else text."""
     values, present = values.astype(object), values[~missing]
     if present.size and all(isinstance(value, bool | np.bool_) for value in present):
@@ -154,7 +154,7 @@ def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[in
 def _filled_series(column: "nw.Series[Any]", fill: Array, missing: Array) -> "nw.Series[Any]":
     if not missing.any():
         return column
-    values: list[Any] = fill[missing].tolist()
+    values: list[object] = fill[missing].tolist()
     if column.dtype.is_integer():
         values = np.rint(fill[missing].astype(np.float64)).astype(np.int64).tolist()
     return column.scatter(np.flatnonzero(missing).tolist(), values)

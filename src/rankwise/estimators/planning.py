@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import losses
 from .._checks import check_choice, is_number
@@ -48,7 +49,7 @@ class FitRequest:
     offsets: str
     ridge: float | str | None
     max_iter: int | None
-    dtype: Any
+    dtype: DTypeLike
     n_jobs: int | None
     seed: int
     start: LowRankModel | None = None

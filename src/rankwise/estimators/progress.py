@@ -33,7 +33,7 @@ class Aim(NamedTuple):
         )
 
 
-def watched(callback: Callback | None, verbose: Any, aim: Aim) -> Callback | None:
+def watched(callback: Callback | None, verbose: object, aim: Aim) -> Callback | None:
     """Return a callback that shows progress if `verbose` is 1, then calls `callback`."""
     if verbose not in (0, 1):
         raise SettingError(f"`verbose` must be 0 or 1, got {verbose!r}.")

@@ -4,11 +4,14 @@ import os
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from numpy.typing import DTypeLike
+
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
 from ..observations import AnyEntries
 from ..solvers import BayesSweeps, Checkpoint, Solver
+from .base import RandomState
 from .completion import MatrixCompletion
 from .planning import MAX_FACTORS, FitRequest
 
@@ -72,9 +75,9 @@ class RobustFactorization(MatrixCompletion):
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         calibration: float = 0.0,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(

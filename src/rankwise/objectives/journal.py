@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class Journal:
             yield Shard.replace, (self.version, factors.pad(self.theta), *factors.padded[1:])
         k = 0 if self.theta is None else self.theta.size
         for step in self.added:
-            terms: Any = k if step.theta is None else slice(k, k + step.n_terms)
+            terms = k if step.theta is None else slice(k, k + step.n_terms)
             yield Shard.aim, (*(np.ascontiguousarray(side[:, terms]) for side in (factors.U, factors.V)), step.theta)
             yield Shard.add, (step.version, step.shrink, step.weight)
             k += step.n_terms

@@ -1,5 +1,6 @@
 """``f(X) + (ridge / 2) ||X||_F**2``, for any objective f."""
 
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -183,7 +184,7 @@ class _RehearsablePart(Ridged):
 
     objective: Rehearsable
 
-    def rehearsal(self) -> tuple[Any, Objective]:
+    def rehearsal(self) -> tuple[Hashable, Objective]:
         """Return the rehearsal of the objective: a ridge needs no compiled code."""
         return self.objective.rehearsal()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .._arrays import Array
 from .._checks import all_finite
@@ -38,7 +38,7 @@ class Side:
     offset: bool  # whether this side has offsets
 
     @classmethod
-    def empty(cls, engine: Engine, size: int, offset: bool, dtype: Any) -> "Side":
+    def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
         """A side without factors, and with offsets of zero if it has any."""
         shape = (size, int(offset))
         means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
@@ -115,7 +115,7 @@ class Side:
         design = other.design(settings.constant, self.offset, settings.smoothing)
         return float(self.engine.run(Shard.expected_loss, design, self.means, self.variances)[0])
 
-    def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
+    def is_sound(self, n: int, rank: int, dtype: DTypeLike) -> bool:
         """Return whether all parts are finite, non-negative where they must be, and of n rows and `rank` factors."""
         width = rank + int(self.offset)
         block, line = (self.means, self.variances, self.prior_means), (self.multipliers,)

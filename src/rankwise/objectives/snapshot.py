@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._arrays import Array
 from .._checks import all_finite
@@ -26,7 +27,7 @@ class Snapshot:
     own_offsets: bool
     gram: Array  # (k, k), k <= rank
 
-    def fits(self, shape: tuple[int, int], dtype: Any) -> bool:
+    def fits(self, shape: tuple[int, int], dtype: DTypeLike) -> bool:
         """Return whether the parts are consistent, finite, and of this shape and dtype."""
         rank = self.theta.size
         sizes = ((self.theta, (rank,)), (self.U, (shape[0], rank)), (self.V, (shape[1], rank)))

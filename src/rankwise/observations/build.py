@@ -12,6 +12,7 @@ from .._errors import DataError, DataTypeError
 from ..kernels import pattern
 
 DUPLICATES = ("error", "mean", "last")
+LabelPair = tuple[Array | None, Array | None]  # of the rows and of the columns
 HEAVIEST = 1e12  # largest weight, and the inverse of the smallest
 
 
@@ -106,7 +107,7 @@ def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> Arr
     return array
 
 
-def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None:
+def refuse_not_finite(n_bad: int, n: int, what: str, first: float, k: int) -> None:
     """Raise DataError about values or weights that are not finite, the first of them at entry k."""
     raise DataError(
         f"{n_bad} of {n} {what} are not finite (first: {first} at entry {k}); leave out entries that are unknown."
@@ -131,7 +132,7 @@ def check_weights(weights: Array | None) -> None:
         )
 
 
-def refuse_negative(weight: Any, k: int) -> None:
+def refuse_negative(weight: float, k: int) -> None:
     """Raise DataError about the negative weight of entry k."""
     raise DataError(f"The weight {weight:g} at entry {k} is negative; weights must be zero or more.")
 
@@ -191,7 +192,7 @@ def merge_repeats(
     targets: Array,
     weights: Array | None,
     duplicates: str,
-    labels: tuple[Any, Any] = (None, None),
+    labels: LabelPair = (None, None),
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], Array, Array | None]:
     """Merge entries at the same row and column, or raise DataError.
 
@@ -229,7 +230,7 @@ def check_duplicates(duplicates: str) -> None:
     check_choice("duplicates", duplicates, DUPLICATES)
 
 
-def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[Any, Any]) -> None:
+def check_distinct(entries: Array, indptr: Array, indices: Array, labels: LabelPair) -> None:
     """Raise DataError if sorted entry numbers of a CSR pattern repeat."""
     repeats = np.flatnonzero(entries[1:] == entries[:-1])
     if repeats.size:
@@ -238,7 +239,7 @@ def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[
         refuse_repeat(row, int(indices[k]), labels)
 
 
-def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:
+def refuse_repeat(row: int, col: int, labels: LabelPair) -> None:
     """Raise DataError about an entry that is given more than once."""
     where = [side if names is None else names[side] for side, names in zip((row, col), labels, strict=True)]
     raise DataError(

@@ -1,5 +1,6 @@
 """Entries from data frames: any library that narwhals supports, or any object with ``__arrow_c_stream__``."""
 
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import DataError, SettingError
+from .build import LabelPair
 from .labels import numbered, text_array
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def as_frame(data: Any) -> "nw.DataFrame[Any]":
         raise DataError(f"The columns of a frame must have different names, got {repeated}; rename them.") from None
 
 
-def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) -> dict[str, Any]:
+def read_long(frame: Any, row: Hashable, col: Hashable, value: Hashable, weight: Hashable = None) -> dict[str, Any]:
     """Arguments of `Observations.from_coo` from a frame with one line per entry."""
     need_names(row, col, value)
     frame = as_frame(frame)
@@ -76,7 +78,7 @@ def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) ->
     }
 
 
-def need_names(row: Any, col: Any, value: Any) -> None:
+def need_names(row: Hashable, col: Hashable, value: Hashable) -> None:
     """Raise unless the three columns that a list of entries needs are named."""
     missing = [f"{use}=" for use, name in (("row", row), ("col", col), ("value", value)) if name is None]
     if missing:
@@ -86,7 +88,7 @@ def need_names(row: Any, col: Any, value: Any) -> None:
         )
 
 
-def read_wide(frame: Any, row: Any = None) -> tuple[Array, tuple[Any, Any]]:
+def read_wide(frame: Any, row: Hashable = None) -> tuple[Array, LabelPair]:
     """Array of shape (n_rows, n_cols) with NaN at missing values, and labels, of a frame that is the matrix itself.
 
     Rows are labelled by the column `row` if it is given, else by the index of pandas; columns by their names. Labels
@@ -115,14 +117,14 @@ def read_columns(frame: Any) -> list[Array]:
     return [_as_text(_plain(column), "row or column") for column in as_frame(frame).iter_columns()]
 
 
-def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
+def column_of(frame: Any, name: Hashable, use: str) -> "nw.Series[Any]":
     """Column of a frame by its name; `use` is the parameter that names it."""
     wrapped = as_frame(frame)
     names = _names(wrapped)
     if name not in names:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
-    return wrapped.get_column(name)
+    return wrapped.get_column(name)  # type: ignore[arg-type]  # pandas has names other than text
 
 
 def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
@@ -157,7 +159,7 @@ def encode_arrow(column: Any) -> tuple[Any, Array]:
     return encoded.dictionary.take(np.flatnonzero(used[:-1])), places[codes]
 
 
-def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
+def refuse_unlabelled(n_missing: int, n: int, name: Hashable, first: int) -> None:
     """Raise because `n_missing` of `n` lines have no label."""
     raise DataError(
         f"{n_missing} of {n} lines have no label in column {name!r} (first: line {first}, counted from 0); "
@@ -165,7 +167,7 @@ def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
     )
 
 
-def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
+def numbers_of(column: "nw.Series[Any]", name: Hashable, advice: str = "") -> Array:
     """Column as float64, or float32 if it is float32; NaN where a value is missing."""
     import narwhals as nw
 
@@ -185,7 +187,7 @@ def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
 _CANNOT_NUMBER = "The {} labels are of a type that cannot be numbered ({}); make them text or numbers."
 
 
-def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> tuple[Array, Array]:
+def _labels_of(frame: "nw.DataFrame[Any]", name: Hashable, use: str, which: str) -> tuple[Array, Array]:
     """Sorted labels and codes of a column without missing labels."""
     labels, codes = coded(column_of(frame, name, use), which)
     if codes.size and codes.min() < 0:
@@ -193,9 +195,9 @@ def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> t
     return labels, codes
 
 
-def _number_objects(values: list[Any], which: str) -> tuple[Array, Array]:
+def _number_objects(values: list[Hashable], which: str) -> tuple[Array, Array]:
     """Distinct objects in order of appearance, and the index of each value, -1 for None and NaN."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     try:
         codes = [-1 if value is None or value != value else numbers.setdefault(value, len(numbers)) for value in values]
     except (TypeError, ValueError) as error:  # not hashable, or arrays
@@ -203,7 +205,7 @@ def _number_objects(values: list[Any], which: str) -> tuple[Array, Array]:
     return _objects(list(numbers)), np.array(codes, np.int64)
 
 
-def _objects(values: list[Any]) -> Array:
+def _objects(values: Sequence[object]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array

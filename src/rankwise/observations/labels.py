@@ -49,7 +49,7 @@ class LabelIndex:
     axis: str
 
     @classmethod
-    def checked(cls, labels: Any, size: int, axis: str) -> "LabelIndex":
+    def checked(cls, labels: object, size: int, axis: str) -> "LabelIndex":
         """Index of `labels`, an array-like, a LabelIndex or None; DataError unless there are `size` distinct ones."""
         if isinstance(labels, LabelIndex):
             _check_count(labels.size, size, axis)
@@ -212,7 +212,7 @@ class EncodedLabels:
         return cls(names, np.concatenate(codes) if codes else None)
 
 
-def as_labels(labels: Any, size: int, axis: str) -> Array | None:
+def as_labels(labels: object, size: int, axis: str) -> Array | None:
     """Labels as a read-only array of shape (size,); DataError unless all are distinct and none is missing."""
     if labels is None:
         return None
@@ -235,7 +235,7 @@ def label_fault(label: str | bytes) -> str | None:
     return "ends in a zero character, which arrays of text drop" if label[-1:] == zero else None
 
 
-def check_text(labels: Iterable[Any], axis: str) -> None:
+def check_text(labels: Iterable[object], axis: str) -> None:
     """Raise DataError if a label of text or bytes is too long, or if NumPy would change it; others may be anything."""
     for label in labels:
         if isinstance(label, str | bytes) and (fault := label_fault(label)):
@@ -271,7 +271,7 @@ def _check_count(count: int, size: int, axis: str) -> None:
         raise DataError(f"There are {size} {axis}s but {count} {axis} labels; give one label for each.")
 
 
-def _as_array(labels: Any, axis: str) -> Array:
+def _as_array(labels: object, axis: str) -> Array:
     """Labels as an array; DataError for types that model files cannot hold, and for mixes of text and numbers.
 
     NumPy would turn numbers beside text into text, so that 1 and "1" were the same.

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from .shards import Piece, TargetFacts, cut_rows, once, target_facts
 
 log = logging.getLogger("rankwise")
 Shape = tuple[int, int]
-Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
+Labels = tuple[object, object]  # of the rows and of the columns: array-like, LabelIndex or None
 Indices = tuple[LabelIndex, LabelIndex]
 
 
@@ -94,13 +94,13 @@ class Observations(Labelled):
         made.__dict__["_sealed"] = True
         return made
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Raise AttributeError: Observations are immutable."""
         if "_sealed" in self.__dict__:
             raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
         super().__setattr__(name, value)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Make unpickled arrays read-only, as NumPy does not: kernels are compiled for read-only arrays."""
         for name, value in state.items():
             self.__dict__[name] = build.frozen(value) if isinstance(value, np.ndarray) else value
@@ -205,7 +205,14 @@ class Observations(Labelled):
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None, **options: Any
+        cls,
+        frame: Any,
+        *,
+        row: Hashable = None,
+        col: Hashable = None,
+        value: Hashable = None,
+        weight: Hashable = None,
+        **options: Any,
     ) -> "Observations":
         """Build from a data frame of pandas, polars or pyarrow.
 
@@ -231,7 +238,7 @@ class Observations(Labelled):
 
     @classmethod
     def from_any(
-        cls, data: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None
+        cls, data: Any, *, row: Hashable = None, col: Hashable = None, value: Hashable = None, weight: Hashable = None
     ) -> "AnyEntries":
         """Build from a SciPy sparse matrix, an array with NaN, or a data frame (see `from_frame`).
 
@@ -375,9 +382,11 @@ class Observations(Labelled):
 AnyEntries = Observations | Entries
 
 
-def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
+def part_of(
+    shape: Shape, rows: Array, cols: Array, targets: Array, weights: Array | None, labels: Labels
+) -> Observations:
     """Observations of valid entries in any order, such as some of those of a larger matrix."""
-    row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
+    row_of, col_of = (side.astype(np.uint32) for side in (rows, cols))
     indptr, order = build.sort_entries(row_of, col_of, shape)
     weights = None if weights is None else weights[order]
     build.check_weights(weights)

@@ -45,7 +45,7 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
     }
 
 
-def as_script(contents: Any) -> str:
+def as_script(contents: object) -> str:
     """JSON that is safe inside a script element: ASCII, without the characters <, > and &."""
     text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":

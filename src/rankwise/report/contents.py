@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._arrays import Array
 from .._text import percent
@@ -49,7 +50,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
     }
 
 
-def short(numbers: Any) -> list[float | None]:
+def short(numbers: ArrayLike) -> list[float | None]:
     """Numbers rounded to six digits; None where not finite."""
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
 
@@ -107,7 +108,9 @@ def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], li
     return contents
 
 
-def _examples(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: Any) -> Contents:
+def _examples(
+    model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: list[int]
+) -> Contents:
     """Entries drawn at random, held-out ones if there are any, with predictions on the response scale at each rank."""
     rng = np.random.default_rng(0)
     if held is None:
