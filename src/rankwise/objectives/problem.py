@@ -61,6 +61,9 @@ class Problem:
     ) -> None:
         self.observations = Observations.from_any(observations).weighted()
         self.loss = losses.get(loss).measured(self.observations)
+        self.shape = self.observations.shape
+        self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
+        self.piecewise_linear = self.loss.piecewise_linear
         self.dtype = _checked_dtype(dtype)
         self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
@@ -71,26 +74,6 @@ class Problem:
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
             self.fix_offsets(offsets)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of X."""
-        return self.observations.shape
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the loss is differentiable."""
-        return self.loss.smooth
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether the loss is quadratic."""
-        return self.loss.quadratic
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """Whether the loss is piecewise linear."""
-        return self.loss.piecewise_linear
 
     @property
     def point(self) -> Factors:
