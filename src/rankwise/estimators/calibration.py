@@ -12,7 +12,6 @@ from ..model import LowRankModel
 from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
 from ..model.residuals import PlacedEntries, entries_of
 from ..observations import AnyEntries, Observations, need_in_memory
-from ..observations.build import rows_of
 from ..selection import split_entries
 
 WIDTHS = ("auto", "variances", "quantiles")
@@ -71,8 +70,7 @@ def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
     """Raise `DataError` if the model was fitted to some of the entries: intervals would be too narrow."""
     if model.seen is None:
         return
-    keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
-    n = int(np.count_nonzero(np.isin(entries.rows * model.shape[1] + entries.cols, keys)))
+    n = model.seen.n_among(entries.rows, entries.cols, model.shape[1])
     if n:
         raise DataError(
             f"{n} of the {entries.rows.size} held-out entries were given to `fit`; calibrate on entries that were not."

@@ -52,7 +52,8 @@ class LabelIndex:
     def checked(cls, labels: object, size: int, axis: str) -> "LabelIndex":
         """Index of `labels`, an array-like, a LabelIndex or None; DataError unless there are `size` distinct ones."""
         if isinstance(labels, LabelIndex):
-            _check_count(labels.size, size, axis)
+            if labels.size != size:
+                raise DataError(f"There are {size} {axis}s but {labels.size} {axis} labels; give one label for each.")
             return labels
         return cls(as_labels(labels, size, axis), size, axis)
 
@@ -62,7 +63,13 @@ class LabelIndex:
         return np.arange(self.size) if self.labels is None else self.labels
 
     def align(
-        self, other: "LabelIndex", *, unknown: str = "error", by_position: bool = False, remedy: str | None = None
+        self,
+        other: "LabelIndex",
+        *,
+        unknown: str = "error",
+        by_position: bool = False,
+        cast: bool = False,
+        remedy: str | None = None,
     ) -> NDArray[np.int64]:
         """Positions in this index of the rows (columns) of `other`, shape (other.size,).
 
@@ -76,6 +83,9 @@ class LabelIndex:
             Rows of `other` that this index does not have: raise DataError, or give the position -1.
         by_position : bool, default=False
             Match by number unless both have labels.
+        cast : bool, default=False
+            Convert the labels of `other` to the type of this index's, see `cast`: a file with one word among its
+            numbers has text for labels.
         remedy : str, optional
             Ends the error about unknown labels.
         """
@@ -90,6 +100,8 @@ class LabelIndex:
         else:
             query = np.arange(other.size) if by_position else other.names
         index = self if self.labels is None or other.labels is not None else LabelIndex(None, self.size, self.axis)
+        if cast and other.labels is not None:
+            query = index.cast(query)
         return index.find(query, remedy) if unknown == "error" else index.positions(query)
 
     def positions(self, query: ArrayLike) -> NDArray[np.int64]:
@@ -264,11 +276,6 @@ def numbered_parts(parts: "Sequence[EncodedLabels]", axis: str) -> tuple[Array, 
     joined = EncodedLabels.joined(parts)
     distinct, numbers = _distinct(joined.names, axis, return_inverse=True)
     return distinct, numbers if joined.codes is None else numbers[joined.codes]
-
-
-def _check_count(count: int, size: int, axis: str) -> None:
-    if count != size:
-        raise DataError(f"There are {size} {axis}s but {count} {axis} labels; give one label for each.")
 
 
 def _as_array(labels: object, axis: str) -> Array:
