@@ -217,9 +217,9 @@ def recommend(**arguments: Any) -> None:
 @options.as_json
 def similar(**arguments: Any) -> None:
     """List the rows, or columns, whose low-rank parts have the largest cosine with those of each of LABELS."""
-    from .similar import SimilarOptions, run
+    from .recommend import SimilarOptions, run_similar
 
-    run(SimilarOptions(**arguments))
+    run_similar(SimilarOptions(**arguments))
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""``rankwise recommend``: the columns with the highest scores in a row."""
+"""``rankwise recommend`` and ``similar``: the best columns of rows, and the rows or columns most similar to others."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -108,3 +108,33 @@ def show(ranked: Iterable[RankedRow], axis: str, listed: str) -> None:
         print_table(out, f"{axis.capitalize()} {row}", (">place", listed, ">score"), lines)
         if not columns:
             out.print("  No column is left: this row has entries in all of them.")
+
+
+@dataclass(frozen=True)
+class SimilarOptions:
+    """Arguments of the command."""
+
+    model: Path
+    labels: tuple[str, ...]
+    count: int
+    columns: bool
+    rank: int | None
+    as_json: bool
+
+
+def run_similar(options: SimilarOptions) -> None:
+    """Read a model, and print the most similar rows or columns with their cosines."""
+    model = load(options.model)
+    index = model.col_index if options.columns else model.row_index
+    labels = find_labels(index, options.labels, options.model)
+    n = min(options.count, index.size)  # more would be padding
+    names, cosines = model.similar(labels, n, axis=f"{index.axis}s", rank=options.rank)
+    ranked = list(best_of(labels, names, cosines))
+    if not options.as_json:
+        show(ranked, index.axis, index.axis)
+        return
+    similar = [
+        {"label": label, "similar": [{"label": name, "cosine": cosine} for name, cosine in best]}
+        for label, best in ranked
+    ]
+    echo(to_json({"model": str(options.model), "axis": f"{index.axis}s", "labels": similar}))
