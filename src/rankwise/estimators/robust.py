@@ -1,7 +1,6 @@
 """`RobustFactorization`: matrix completion in the presence of outliers."""
 
 import os
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from numpy.typing import DTypeLike
@@ -13,7 +12,7 @@ from ..observations import AnyEntries
 from ..solvers import BayesSweeps, Checkpoint, Solver
 from .base import RandomState
 from .completion import MatrixCompletion
-from .planning import MAX_FACTORS, FitRequest
+from .planning import MAX_FACTORS
 
 GROWING, SWEEPS = 10, 15  # sweeps in which the default method adds components, and all of its sweeps
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
@@ -104,14 +103,7 @@ class RobustFactorization(MatrixCompletion):
         if not isinstance(loss, ROBUST):
             names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
             raise LossError(f"`loss` must be one of {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        return loss, "bayes" if isinstance(self.method, str) and self.method == "auto" else self.method
-
-    def _request(self, entries: AnyEntries, seed: int) -> FitRequest:
-        """Parameters of this fit, the loss and the default method resolved."""
-        request = super()._request(entries, seed)
         if not (isinstance(self.method, str) and self.method == "auto"):
-            return request
+            return loss, self.method
         rank = MAX_FACTORS if isinstance(self.rank, str) else self.rank
-        offsets = "both" if self.offsets == "auto" else self.offsets
-        solver = BayesSweeps(offsets, block=max(1, -(-rank // GROWING)), max_iter=SWEEPS)
-        return replace(request, method=solver, offsets="auto")
+        return loss, BayesSweeps(block=max(1, -(-rank // GROWING)), max_iter=SWEEPS)
