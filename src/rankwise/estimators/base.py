@@ -73,9 +73,8 @@ class LowRankEstimator(BaseEstimator):
 
     def _to_state(self, labels: bool = True) -> dict[str, Any]:
         """Class name and parameters, in JSON types, for `_restore`, without the checkpoint folder; labels if asked."""
-        params = self.get_params(deep=False) | {"checkpoint": None}
-        names = self.get_params(deep=False)
-        return {"estimator": type(self).__name__, "params": {name: to_plain(params[name]) for name in names}}
+        params = {name: to_plain(value) for name, value in self.get_params(deep=False).items() if name != "checkpoint"}
+        return {"estimator": type(self).__name__, "params": params}
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], model: LowRankModel) -> "LowRankEstimator":

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -148,7 +147,7 @@ class FitRequest:
         choice = choose_ridge(
             observations,
             self.objective,
-            partial(_with_ridge, solver),
+            lambda ridge: replace(solver, ridge=ridge),
             ridges=[unit * ridge / per_row**solver.count_power for ridge in RIDGES],
             rank=rank,
             loss=self.loss,
@@ -156,10 +155,6 @@ class FitRequest:
             random_state=self.seed,
         )
         return Plan(replace(solver, ridge=choice.best), rank, choice)
-
-
-def _with_ridge(solver: FactorSweeps, ridge: float) -> FactorSweeps:
-    return replace(solver, ridge=ridge)
 
 
 def resolve_loss(loss: str | Loss, entries: AnyEntries, method: str | Solver[Any, Any]) -> Loss:

@@ -174,7 +174,8 @@ class Observations(Labelled):
 
         `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
         """
-        sparse.check_dimensions(matrix)
+        if len(matrix.shape) != 2:
+            raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
         if matrix.format == "csr" and not set(options) - {"labels"}:
             observations = cls._from_sorted_csr(matrix, options.get("labels", (None, None)))
             if observations is not None:

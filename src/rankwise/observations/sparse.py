@@ -11,12 +11,6 @@ from .build import refuse_huge
 DAMAGED = "The {} matrix is damaged: {}; build it again, for example with `scipy.sparse.coo_array`."
 
 
-def check_dimensions(matrix: Any) -> None:
-    """Raise DataError unless the matrix has two dimensions."""
-    if len(matrix.shape) != 2:
-        raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
-
-
 def compressed(matrix: Any) -> tuple[Array, Array, Array]:
     """Return `indptr`, `indices` and `data` of a CSR, CSC or BSR matrix; DataError unless they fit together.
 
