@@ -14,6 +14,8 @@ from ..observations.frames import as_frame, is_frame, is_lazy, numbers_of
 if TYPE_CHECKING:
     import narwhals as nw
 
+    Series = nw.Series[Any]
+
 EAGER = ("pandas", "polars", "modin", "cudf")  # libraries whose frames can be filled
 CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
 
@@ -78,7 +80,7 @@ def _from_array(name: Hashable, values: Array) -> Cells:
     return _objects(name, values, _is_missing(values))
 
 
-def _from_series(column: "nw.Series[Any]") -> Cells:
+def _from_series(column: "Series") -> Cells:
     import narwhals as nw
 
     dtype, name = column.dtype, column.name
@@ -100,7 +102,7 @@ def _from_series(column: "nw.Series[Any]") -> Cells:
     return _objects(name, values, missing)
 
 
-def _declared_categories(column: "nw.Series[Any]") -> tuple[object, ...]:
+def _declared_categories(column: "Series") -> tuple[object, ...]:
     """Categories of an unordered column in their declared order, which narwhals does not give.
 
     Those of polars depend on what the process has seen before, so that they are left to be sorted.
@@ -151,7 +153,7 @@ def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[in
     return table
 
 
-def _filled_series(column: "nw.Series[Any]", fill: Array, missing: Array) -> "nw.Series[Any]":
+def _filled_series(column: "Series", fill: Array, missing: Array) -> "Series":
     if not missing.any():
         return column
     values: list[object] = fill[missing].tolist()

@@ -14,6 +14,9 @@ from .labels import numbered, text_array
 if TYPE_CHECKING:
     import narwhals as nw
 
+    Series = nw.Series[Any]
+    DataFrame = nw.DataFrame[Any]
+
 LONG_FRAME_WIDTH = 4  # columns that a list of entries has: row, column, value, perhaps a time
 NO_FRAMES = {"builtins", "numpy", "scipy", "rankwise"}  # packages without frames: narwhals, 70 ms, is not loaded
 
@@ -44,7 +47,7 @@ def is_lazy(data: Any) -> bool:
     return libraries.is_polars_lazyframe(data)
 
 
-def as_frame(data: Any) -> "nw.DataFrame[Any]":
+def as_frame(data: Any) -> "DataFrame":
     """Wrap a data frame by narwhals; queries of polars are computed, Arrow streams are read."""
     import narwhals as nw
 
@@ -117,7 +120,7 @@ def read_columns(frame: Any) -> list[Array]:
     return [_as_text(_plain(column), "row or column") for column in as_frame(frame).iter_columns()]
 
 
-def column_of(frame: Any, name: Hashable, use: str) -> "nw.Series[Any]":
+def column_of(frame: Any, name: Hashable, use: str) -> "Series":
     """Column of a frame by its name; `use` is the parameter that names it."""
     wrapped = as_frame(frame)
     names = _names(wrapped)
@@ -127,7 +130,7 @@ def column_of(frame: Any, name: Hashable, use: str) -> "nw.Series[Any]":
     return wrapped.get_column(name)  # type: ignore[arg-type]  # pandas has names other than text
 
 
-def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
+def coded(column: "Series", which: str) -> tuple[Array, Array]:
     """Distinct labels of a column in sorted order, and the number of each line's label, -1 where it is missing."""
     import narwhals as nw
 
@@ -167,7 +170,7 @@ def refuse_unlabelled(n_missing: int, n: int, name: Hashable, first: int) -> Non
     )
 
 
-def numbers_of(column: "nw.Series[Any]", name: Hashable, advice: str = "") -> Array:
+def numbers_of(column: "Series", name: Hashable, advice: str = "") -> Array:
     """Column as float64, or float32 if it is float32; NaN where a value is missing."""
     import narwhals as nw
 
@@ -187,7 +190,7 @@ def numbers_of(column: "nw.Series[Any]", name: Hashable, advice: str = "") -> Ar
 _CANNOT_NUMBER = "The {} labels are of a type that cannot be numbered ({}); make them text or numbers."
 
 
-def _labels_of(frame: "nw.DataFrame[Any]", name: Hashable, use: str, which: str) -> tuple[Array, Array]:
+def _labels_of(frame: "DataFrame", name: Hashable, use: str, which: str) -> tuple[Array, Array]:
     """Sorted labels and codes of a column without missing labels."""
     labels, codes = coded(column_of(frame, name, use), which)
     if codes.size and codes.min() < 0:
@@ -211,7 +214,7 @@ def _objects(values: Sequence[object]) -> Array:
     return array
 
 
-def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
+def _names(frame: "DataFrame") -> list[Any]:
     names: list[Any] = list(frame.columns)  # pandas has names other than text
     levels = {len(name) for name in names if isinstance(name, tuple)}
     if levels:
@@ -235,14 +238,14 @@ def _as_text(labels: Array, which: str) -> Array:
     return text_array(labels.tolist(), which) if text else labels
 
 
-def _has_zone(column: "nw.Series[Any]") -> bool:
+def _has_zone(column: "Series") -> bool:
     """Return whether a column holds times with a zone, which NumPy has no type for."""
     import narwhals as nw
 
     return isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None
 
 
-def _plain(column: "nw.Series[Any]") -> Array:
+def _plain(column: "Series") -> Array:
     """Column as an array; missing values as its library represents them, times with a zone as objects."""
     return _objects(column.to_list()) if _has_zone(column) else np.asarray(column.to_numpy())
 

@@ -116,7 +116,7 @@ class Manifest:
     files: dict[str, str]  # digest of every file, by name
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """The manifest as it is written, without its digest."""
         return {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
 
@@ -179,5 +179,5 @@ class Manifest:
         return shards
 
 
-def _digest(content: dict[str, Any]) -> str:
+def _digest(content: dict[str, object]) -> str:
     return checksum(json.dumps(content, sort_keys=True)).hex()

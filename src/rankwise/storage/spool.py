@@ -78,8 +78,8 @@ class Spool:
         self.single = True  # whether float32 holds every value and weight
         self._sides = Numbering("row"), Numbering("column")
         self._number_of: tuple[Array | None, Array | None] = (None, None)
-        self.record: np.dtype[Any] = np.dtype([])
-        self._file: Any = path.open("xb")
+        self.record: np.dtype[np.void] = np.dtype([])
+        self._file = path.open("xb")
 
     @property
     def weighted(self) -> bool:
@@ -110,7 +110,7 @@ class Spool:
         self.n_entries += records.size
         self._file.write(records.data)
 
-    def _record_of(self, values: Array, weights: Array | None = None) -> np.dtype[Any]:
+    def _record_of(self, values: Array, weights: Array | None = None) -> np.dtype[np.void]:
         """Return the type of a record, which is that of the first chunk."""
         fields = [("row", "<u4"), ("col", "<u4"), ("value", values.dtype.newbyteorder("<").str)]
         record = np.dtype(fields if weights is None else [*fields, ("weight", weights.dtype.newbyteorder("<").str)])
