@@ -127,7 +127,7 @@ def fit(**arguments: Any) -> None:
     epilog=example("rankwise predict ratings.rankwise pairs.csv -o predictions.csv"),
 )
 @options.model
-@click.argument("pairs", type=options.FILE)
+@click.argument("file", metavar="PAIRS", type=options.FILE)
 @click.option("-o", "--output", metavar="CSV", type=options.FILE, help="File to write to instead of standard output.")
 @options.reading_pairs
 @options.rank

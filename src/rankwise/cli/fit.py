@@ -12,13 +12,14 @@ from .. import losses
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
+from ..io import Reading
 from ..model import LowRankModel, Seen, save
 from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
 from ..solvers.checkpoint import CheckpointFolder, opened
 from ..storage import is_shard_folder
-from .files import ReadOptions, check_output, check_values, positions, read
+from .files import check_output, check_values, positions, read
 from .formatting import command_line, console, describe_loss, file_size, format_decimals, format_number, plural, to_json
 from .progress import FitProgress
 from .terminal import echo
@@ -27,8 +28,8 @@ COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(ReadOptions):
-    """Arguments of the command."""
+class FitOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
     file: Path
     output: Path | None
@@ -131,7 +132,7 @@ def _read_entries(options: FitOptions) -> AnyEntries:
         return ShardFolder(options.file, memory_limit=options.memory_limit)
     if options.memory_limit is not None:
         raise SettingError("--memory-limit is for folders of shards; make one with `rankwise shards` first.")
-    table = read(options.file, options.reading())
+    table = read(options.file, options)
     check_values(table, options.chosen_loss)
     return table.observations(options.duplicates)
 
@@ -148,7 +149,7 @@ def _split(entries: AnyEntries, options: FitOptions) -> tuple[AnyEntries, Observ
 
 def _read_held_out(path: Path, entries: AnyEntries, options: FitOptions) -> Observations:
     """Read validation entries, and drop those whose row or column has no label in the training entries."""
-    table = read(path, replace(options.reading(), weight=None))  # scores weigh all entries alike
+    table = read(path, replace(options, weight=None))  # scores weigh all entries alike
     check_values(table, options.chosen_loss)
     rows = positions(table.rows, entries.row_index)
     cols = positions(table.cols, entries.col_index)
