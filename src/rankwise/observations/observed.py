@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..kernels import pattern
-from . import build, sparse
+from . import build
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
 from .labels import LabelIndex, Labelled, numbered
@@ -180,13 +180,13 @@ class Observations(Labelled):
             observations = cls._from_sorted_csr(matrix, options.get("labels", (None, None)))
             if observations is not None:
                 return observations
-        rows, cols, values = sparse.entries_of(matrix)
+        rows, cols, values = build.sparse_entries(matrix)
         return cls.from_coo(rows, cols, values, matrix.shape, **options)
 
     @classmethod
     def _from_sorted_csr(cls, matrix: Any, labels: Labels) -> "Observations | None":
         """Build from a CSR matrix without sorting; None if a row is not sorted or has repeats."""
-        starts, stored, values = sparse.compressed(matrix)
+        starts, stored, values = build.compressed_arrays(matrix)
         indptr = starts.astype(np.uint64)
         indices, n_cols = build.as_indices(stored, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
