@@ -21,7 +21,7 @@ from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
-from .planning import FitRequest, Plan, resolve_loss
+from .planning import FitRequest, Method, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, Callback, watched
 
@@ -67,7 +67,7 @@ class CompletionEstimator(PredictionMethods):
     }
     loss: str | Loss
     rank: int | str
-    method: str | Solver[Any, Any]
+    method: Method
     offsets: str
     ridge: float | str | None
     max_iter: int | None
@@ -124,7 +124,7 @@ class CompletionEstimator(PredictionMethods):
             start=self.model_ if self.warm_start and "model_" in self.__dict__ else None,
         )
 
-    def _resolved(self, entries: AnyEntries) -> tuple[Loss, str | Solver[Any, Any]]:
+    def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:
         """Loss and method of this fit, with "auto" resolved from the entries."""
         return resolve_loss(self.loss, entries, self.method), self.method
 

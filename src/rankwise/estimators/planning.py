@@ -27,13 +27,14 @@ MAX_ADDED = 8  # components that a warm start with rank="auto" may add
 FACTORS_RANK = 16  # rank="auto" of FactorSweeps
 PRUNE_BELOW = 0.1  # least effect, in standard deviations of the noise, of components that rank="auto" keeps
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))  # tried by ridge="auto", times `ridge_units`
+Method = str | Solver[Any, Any]
 SweepsT = TypeVar("SweepsT", BayesSweeps, FactorSweeps)
 
 
 class Plan(NamedTuple):
     """Solver and rank of a fit, and the validation scores they were chosen by, if any were."""
 
-    method: str | Solver[Any, Any]
+    method: Method
     rank: int
     choice: Choice | None = None
 
@@ -43,7 +44,7 @@ class FitRequest:
     """Parameters of one fit, the loss resolved; `start` is the model of a warm start."""
 
     loss: Loss
-    method: str | Solver[Any, Any]
+    method: Method
     rank: int | str
     offsets: str
     ridge: float | str | None
@@ -157,7 +158,7 @@ class FitRequest:
         return Plan(replace(solver, ridge=choice.best), rank, choice)
 
 
-def resolve_loss(loss: str | Loss, entries: AnyEntries, method: str | Solver[Any, Any]) -> Loss:
+def resolve_loss(loss: str | Loss, entries: AnyEntries, method: Method) -> Loss:
     """Return the loss object; "auto" depends on the targets and the method.
 
     It is logistic for targets of -1 and +1, Bernoulli for 0 and 1, else Huber's for BayesSweeps, else square.

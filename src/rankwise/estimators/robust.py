@@ -9,10 +9,10 @@ from .. import losses
 from .._errors import LossError
 from ..losses import Loss
 from ..observations import AnyEntries
-from ..solvers import BayesSweeps, Checkpoint, Solver
+from ..solvers import BayesSweeps, Checkpoint
 from .base import RandomState
 from .completion import MatrixCompletion
-from .planning import MAX_FACTORS
+from .planning import MAX_FACTORS, Method
 
 GROWING, SWEEPS = 10, 15  # sweeps in which the default method adds components, and all of its sweeps
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
@@ -65,7 +65,7 @@ class RobustFactorization(MatrixCompletion):
         loss: str | Loss = "l1",
         rank: int | str = 10,
         *,
-        method: str | Solver[Any, Any] = "auto",
+        method: Method = "auto",
         offsets: str = "auto",
         ridge: float | str | None = None,
         max_iter: int | None = None,
@@ -97,7 +97,7 @@ class RobustFactorization(MatrixCompletion):
             verbose=verbose,
         )
 
-    def _resolved(self, entries: AnyEntries) -> tuple[Loss, str | Solver[Any, Any]]:
+    def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:
         """Loss and method of this fit; raise `LossError` unless the loss is robust."""
         loss = losses.get(self.loss)
         if not isinstance(loss, ROBUST):
