@@ -9,7 +9,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import DataError, DataTypeError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel
@@ -255,10 +255,8 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         """Raise SettingError for parameters of the right type that are not valid."""
         if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):
             raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
-        if self.bounds not in ("observed", None):
-            raise SettingError(f"`bounds` must be 'observed' or None, got {self.bounds!r}.")
-        if self.handle_unknown not in ("ignore", "error"):
-            raise SettingError(f"`handle_unknown` must be 'ignore' or 'error', got {self.handle_unknown!r}.")
+        check_choice("bounds", self.bounds, ("observed", None))
+        check_choice("handle_unknown", self.handle_unknown, ("ignore", "error"))
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
         """Return the validated table and its columns."""

@@ -6,7 +6,7 @@ from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
-from .._errors import SettingError
+from .._checks import check_choice
 from ..solvers import Record
 
 Callback = Callable[[Record], bool | None]
@@ -36,8 +36,7 @@ class Aim(NamedTuple):
 
 def watched(callback: Callback | None, verbose: object, aim: Aim) -> Callback | None:
     """Return a callback that shows progress if `verbose` is 1, then calls `callback`."""
-    if verbose not in (0, 1):
-        raise SettingError(f"`verbose` must be 0 or 1, got {verbose!r}.")
+    check_choice("verbose", verbose, (0, 1))
     if not verbose:
         return callback
     show = Bar(aim) if in_notebook() else partial(print_line, aim)

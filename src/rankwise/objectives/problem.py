@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .. import losses
 from .._arrays import Array
+from .._checks import check_choice
 from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..engines import Engine, Shard, engine_over
@@ -103,10 +104,9 @@ class Problem:
         axis : {"rows", "columns"}
             For "columns", the rows of the shards are those of the transpose.
         """
+        check_choice("axis", axis, ("rows", "columns"))
         if axis == "rows":
             return self.engine
-        if axis != "columns":
-            raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
         if self._columns is None:
             self._columns = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
         return self._columns
