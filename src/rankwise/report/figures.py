@@ -49,9 +49,9 @@ def axes_or_new(axes: Any | None) -> Any:
     return pyplot.subplots(figsize=PANEL_INCHES, dpi=DPI, layout="constrained")[1]
 
 
-def line_style(k: int) -> dict[str, Any]:
+def line_style(k: int, width: float = 1.6) -> dict[str, Any]:
     """Color and marker of the k-th line."""
-    return {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": 1.6}
+    return {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
 
 
 def tidy(axes: Any, title: str, x: str, y: str, *, grid: str = "both") -> Any:
