@@ -27,7 +27,15 @@ class TimePanel:
 
 
 def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:
-    """Draw rows of panels, scores against seconds with one line per method, as PNG or SVG by the paths' endings."""
+    """Draw scores against seconds, one line per method, as PNG or SVG by the paths' endings.
+
+    Parameters
+    ----------
+    title : str
+    panels : rows of TimePanel, all of one length
+    paths : sequence of path
+        Each gets the figure in its format.
+    """
     if not panels or not panels[0]:
         raise SettingError("There is nothing to draw; give at least one panel.")
     figure, grid = _figure(len(panels), len(panels[0]), 0.8)
