@@ -2,14 +2,13 @@
 
 import hashlib
 import os
-from typing import Any
 
 import numpy as np
 
 SIZE = 16  # bytes, so that two different things do not have the same digest by chance
 
 
-def checksum(*parts: Any) -> bytes:
+def checksum(*parts: object) -> bytes:
     """Return a digest of arrays, numbers, strings, bytes and None, in this order."""
     digest = hashlib.blake2b(digest_size=SIZE)
     for part in parts:

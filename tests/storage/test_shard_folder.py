@@ -206,6 +206,25 @@ def test_what_needs_the_entries_in_memory_says_so(tmp_path, settings):
         rw.MatrixCompletion(**settings).fit(folder)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, stored, seen: rw.MatrixCompletion(rank=1, max_iter=1).fit(seen, held_out=stored),
+        lambda model, stored, seen: solve(Problem(seen, "square"), "eglrl", rank=1, held_out=stored),
+        lambda model, stored, seen: model.residuals(stored),
+        lambda model, stored, seen: model.calibrate(stored),
+        lambda model, stored, seen: model.fold_in(stored),
+    ],
+    ids=["fit", "solve", "residuals", "calibrate", "fold_in"],
+)
+def test_entries_on_disk_are_refused_in_a_sentence_where_they_must_be_in_memory(tmp_path, use):
+    seen = Observations.from_labels(*entries())
+    stored = rw.ShardFolder(write_shards([entries()], tmp_path / "f"))
+    model = rw.MatrixCompletion(rank=1, max_iter=1).fit(seen)
+    with pytest.raises(rw.SettingError, match="in memory, and these are in a ShardFolder: give"):
+        use(model, stored, seen)
+
+
 def test_recommending_without_the_seen_pattern_says_so(tmp_path):
     rows, cols, values = entries()
     model = rw.MatrixCompletion(max_iter=1).fit(rw.ShardFolder(write_shards([(rows, cols, values)], tmp_path / "f")))

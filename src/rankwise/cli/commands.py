@@ -127,7 +127,7 @@ def fit(**arguments: Any) -> None:
     epilog=example("rankwise predict ratings.rankwise pairs.csv -o predictions.csv"),
 )
 @options.model
-@click.argument("pairs", type=options.FILE)
+@click.argument("file", metavar="PAIRS", type=options.FILE)
 @click.option("-o", "--output", metavar="CSV", type=options.FILE, help="File to write to instead of standard output.")
 @options.reading_pairs
 @options.rank
@@ -217,9 +217,9 @@ def recommend(**arguments: Any) -> None:
 @options.as_json
 def similar(**arguments: Any) -> None:
     """List the rows, or columns, whose low-rank parts have the largest cosine with those of each of LABELS."""
-    from .similar import SimilarOptions, run
+    from .recommend import SimilarOptions, run_similar
 
-    run(SimilarOptions(**arguments))
+    run_similar(SimilarOptions(**arguments))
 
 
 @click.command(

@@ -6,17 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from .._errors import DataError
+from ..io import Reading
 from ..model import LowRankModel, load
 from ..selection import Score, fitting_scores
 from ..selection.scoring import best_constant
-from .files import ReadOptions, check_known, check_values, entry_positions, predictions_at, read
+from .files import check_known, check_values, entry_positions, predictions_at, read
 from .formatting import console, format_decimals, plural, print_table, to_json
 from .terminal import echo
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(ReadOptions):
-    """Arguments of the command."""
+class EvaluateOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
     model: Path
     held_out: Path
@@ -28,7 +29,7 @@ class EvaluateOptions(ReadOptions):
 def run(options: EvaluateOptions) -> None:
     """Read a model and entries; print the scores of the model, of its offsets alone and of the best constant."""
     model = load(options.model)
-    entries = read(options.held_out, options.reading())
+    entries = read(options.held_out, options)
     check_values(entries, model.loss)
     rows, cols = entry_positions(entries, model)
     if options.unknown == "error":

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +21,6 @@ from ..model import LowRankModel
 from ..observations import LabelIndex
 from .formatting import plural
 from .terminal import Printable, echo
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """Options of commands that read a file of entries or pairs."""
-
-    row: str | None
-    col: str | None
-    value: str | None = None
-    weight: str | None = None
-    separator: str | None
-    header: bool | None
-    encoding: str
-    skip_bad_lines: bool
-    missing: float | None = None
-
-    def reading(self, pairs: bool = False) -> Reading:
-        """Return the options as the reader takes them; with `pairs`, the file has no values."""
-        return Reading(**{field.name: getattr(self, field.name) for field in fields(ReadOptions)}, pairs=pairs)
 
 
 def check_output(path: Path | None, force: bool, *inputs: object) -> None:

@@ -12,14 +12,14 @@ from .. import losses
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
+from ..io import Reading
 from ..model import LowRankModel, Seen, save
-from ..observations import LabelIndex, Observations
+from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
 from ..solvers.checkpoint import CheckpointFolder, opened
-from ..solvers.validation import need_in_memory
 from ..storage import is_shard_folder
-from .files import ReadOptions, check_output, check_values, positions, read
+from .files import check_output, check_values, positions, read
 from .formatting import command_line, console, describe_loss, file_size, format_decimals, format_number, plural, to_json
 from .progress import FitProgress
 from .terminal import echo
@@ -28,8 +28,8 @@ COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(ReadOptions):
-    """Arguments of the command."""
+class FitOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
     file: Path
     output: Path | None
@@ -125,19 +125,19 @@ def run(options: FitOptions) -> None:
         outcome.show()
 
 
-def _read_entries(options: FitOptions) -> Observations | ShardFolder:
+def _read_entries(options: FitOptions) -> AnyEntries:
     if options.file.is_dir() and not is_shard_folder(options.file):
         raise DataError(f"{options.file} is a folder; name a file in it, or a folder written by `rankwise shards`.")
     if options.file.is_dir():
         return ShardFolder(options.file, memory_limit=options.memory_limit)
     if options.memory_limit is not None:
         raise SettingError("--memory-limit is for folders of shards; make one with `rankwise shards` first.")
-    table = read(options.file, options.reading())
+    table = read(options.file, options)
     check_values(table, options.chosen_loss)
     return table.observations(options.duplicates)
 
 
-def _split(entries: Any, options: FitOptions) -> tuple[Any, Observations | None]:
+def _split(entries: AnyEntries, options: FitOptions) -> tuple[AnyEntries, Observations | None]:
     """Return the training entries and the validation entries."""
     if options.held_out is None:
         return entries, None
@@ -147,12 +147,12 @@ def _split(entries: Any, options: FitOptions) -> tuple[Any, Observations | None]
     return entries, _read_held_out(options.held_out, entries, options)
 
 
-def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observations:
+def _read_held_out(path: Path, entries: AnyEntries, options: FitOptions) -> Observations:
     """Read validation entries, and drop those whose row or column has no label in the training entries."""
-    table = read(path, replace(options.reading(), weight=None))  # scores weigh all entries alike
+    table = read(path, replace(options, weight=None))  # scores weigh all entries alike
     check_values(table, options.chosen_loss)
-    rows = positions(table.rows, LabelIndex(entries.row_labels, entries.shape[0], "row"))
-    cols = positions(table.cols, LabelIndex(entries.col_labels, entries.shape[1], "column"))
+    rows = positions(table.rows, entries.row_index)
+    cols = positions(table.cols, entries.col_index)
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(f"{table.path}: no entry has a row and a column of {options.file}; give entries that do.")
@@ -174,7 +174,7 @@ def _read_held_out(path: Path, entries: Any, options: FitOptions) -> Observation
 class Outcome:
     """A fitted estimator, and what the command knows about the fit."""
 
-    estimator: Any  # fitted
+    estimator: MatrixCompletion  # fitted
     held_out: Observations | None  # validation entries
     target: Path  # the model's file
     stopped: bool  # whether Ctrl-C stopped the fit
@@ -200,7 +200,7 @@ class Outcome:
         if self.held_out is not None:
             scores = {score.name: score.value for score in self.scores}
             facts |= {"held_out": {"n": self.held_out.n_observed, "scores": scores}}
-        model: LowRankModel = self.estimator.model_
+        model = self.estimator.model_
         return replace(model, facts=model.facts | facts, seen=self.seen)
 
     def to_dict(self) -> dict[str, Any]:

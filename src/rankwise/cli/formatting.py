@@ -81,7 +81,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else nouns}"
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """Return JSON, with null for numbers that are not finite, which JSON cannot represent."""
     return json.dumps(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
 
@@ -101,7 +101,7 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(words)
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     if isinstance(value, Path):
         return value.name
     if isinstance(value, tuple):  # a loss and its number

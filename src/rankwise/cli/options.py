@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
@@ -47,10 +48,10 @@ class LossType(click.ParamType):
             self.fail(f"{name} takes no number; {', '.join(PARAMETRIC)} do, as in huber:0.5.", param, ctx)
         return name, (click.INT if name in ORDINAL else click.FLOAT).convert(number, param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that start with `incomplete`."""
         names = (name for name in ("auto", *LOSS_CHOICES) if name.startswith(incomplete))
-        return [click.shell_completion.CompletionItem(name) for name in names]
+        return [CompletionItem(name) for name in names]
 
 
 class RankType(click.ParamType):
@@ -80,9 +81,9 @@ class HeldOutType(click.ParamType):
             self.fail(f"{value} is not a fraction: give a number above 0 and below 1, or a file.", param, ctx)
         return fraction
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete file names."""
-        return [click.shell_completion.CompletionItem(incomplete, type="file")]
+        return [CompletionItem(incomplete, type="file")]
 
 
 def stacked(*options: Command) -> Callable[[Command], Command]:

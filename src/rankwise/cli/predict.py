@@ -7,9 +7,9 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import SettingError
+from ..io import Reading
 from ..model import LowRankModel, load
 from .files import (
-    ReadOptions,
     check_known,
     check_output,
     csv_numbers,
@@ -25,11 +25,12 @@ PREDICTED_PAIRS = 1_000_000  # pairs predicted and written at once
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(ReadOptions):
-    """Arguments of the command."""
+class PredictOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
+    pairs: bool = True
     model: Path
-    pairs: Path
+    file: Path  # of pairs
     output: Path | None
     rank: int | None
     scale: str
@@ -41,14 +42,14 @@ class PredictOptions(ReadOptions):
 
 def run(options: PredictOptions) -> None:
     """Read a model and pairs, and write the predictions as CSV."""
-    check_output(options.output, options.force, options.model, options.pairs)
+    check_output(options.output, options.force, options.model, options.file)
     if options.coverage is not None and (options.rank, options.decode, options.scale) != (None, None, "response"):
         raise SettingError(
             "--coverage requires the model's own rank and the response scale; leave out --rank, --scale and --decode."
         )
     model = load(options.model)
     model.coefficients(options.rank)  # raises for a rank that the model does not have, before anything is written
-    table = read(options.pairs, options.reading(pairs=True))
+    table = read(options.file, options)
     rows, cols = entry_positions(table, model)
     if options.unknown == "error":
         check_known(table, rows, cols, "Predict them from the means of known rows and columns with --unknown offset.")

@@ -21,28 +21,14 @@ STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps no mo
 
 
 class FitProgress(logging.Handler):
-    """Callback of a fit, and context manager around it.
-
-    Parameters
-    ----------
-    total : int, optional
-        Number of steps, if it is known.
-    time_limit : float, optional
-        Seconds after which the fit stops.
-    out : Console, optional
-        Standard error by default, so that standard output holds results only.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether Ctrl-C was pressed.
-    """
+    """Callback of a fit, and context manager around it."""
 
     def __init__(self, total: int | None = None, time_limit: float | None = None, out: Console | None = None) -> None:
         super().__init__(logging.DEBUG)
-        self.total, self.time_limit = total, time_limit
-        self.out = out or PlainConsole(stderr=True)
-        self.stopped, self.n_steps = False, 0
+        self.total, self.time_limit = total, time_limit  # steps and seconds, if they are known
+        self.out = out or PlainConsole(stderr=True)  # standard output holds results only
+        self.stopped = False  # whether Ctrl-C was pressed
+        self.n_steps = 0
         self._bar: Progress | None = None
         self._task: Any = None
         self._printed = 0.0
@@ -65,7 +51,7 @@ class FitProgress(logging.Handler):
             self._bar.start()
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop the bar, and restore the logger and the handler of SIGINT."""
         if self._bar is not None:
             self._bar.stop()

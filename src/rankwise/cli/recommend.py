@@ -1,9 +1,8 @@
-"""``rankwise recommend``: the columns with the highest scores in a row."""
+"""``rankwise recommend`` and ``similar``: the best columns of rows, and the rows or columns most similar to others."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -17,7 +16,7 @@ from .formatting import console, print_table, to_json
 from .terminal import echo
 
 RANKED_ROWS = 1000  # rows ranked at once
-RankedRow = tuple[Any, list[tuple[Any, float]]]  # label of a row, and its best columns with their scores
+RankedRow = tuple[object, list[tuple[object, float]]]  # label of a row, and its best columns with their scores
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def find_labels(index: LabelIndex, labels: tuple[str, ...], path: Path) -> Array
     return requested
 
 
-def rank_columns(model: LowRankModel, rows: Any, options: RecommendOptions) -> Iterator[RankedRow]:
+def rank_columns(model: LowRankModel, rows: Array, options: RecommendOptions) -> Iterator[RankedRow]:
     """Yield the label of each row with its best columns and their scores."""
     n = min(options.count, model.shape[1])  # more would be padding
     risk = "auto" if options.risk is None else options.risk
@@ -93,7 +92,7 @@ def _write(ranked: Iterator[RankedRow], options: RecommendOptions) -> None:
             file.writerows((row, k + 1, columns[k][0], scores[k]) for k in range(len(columns)))
 
 
-def _to_dict(row: Any, columns: list[tuple[Any, float]]) -> dict[str, Any]:
+def _to_dict(row: object, columns: list[tuple[object, float]]) -> dict[str, object]:
     return {"row": row, "columns": [{"column": name, "score": score} for name, score in columns]}
 
 
@@ -109,3 +108,33 @@ def show(ranked: Iterable[RankedRow], axis: str, listed: str) -> None:
         print_table(out, f"{axis.capitalize()} {row}", (">place", listed, ">score"), lines)
         if not columns:
             out.print("  No column is left: this row has entries in all of them.")
+
+
+@dataclass(frozen=True)
+class SimilarOptions:
+    """Arguments of the command."""
+
+    model: Path
+    labels: tuple[str, ...]
+    count: int
+    columns: bool
+    rank: int | None
+    as_json: bool
+
+
+def run_similar(options: SimilarOptions) -> None:
+    """Read a model, and print the most similar rows or columns with their cosines."""
+    model = load(options.model)
+    index = model.col_index if options.columns else model.row_index
+    labels = find_labels(index, options.labels, options.model)
+    n = min(options.count, index.size)  # more would be padding
+    names, cosines = model.similar(labels, n, axis=f"{index.axis}s", rank=options.rank)
+    ranked = list(best_of(labels, names, cosines))
+    if not options.as_json:
+        show(ranked, index.axis, index.axis)
+        return
+    similar = [
+        {"label": label, "similar": [{"label": name, "cosine": cosine} for name, cosine in best]}
+        for label, best in ranked
+    ]
+    echo(to_json({"model": str(options.model), "axis": f"{index.axis}s", "labels": similar}))

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import click
 
+from ..io import Reading
 from ..model import load
 from ..observations import Observations
 from ..report import write_report
-from .files import ReadOptions, check_output, check_values, read
+from .files import check_output, check_values, read
 from .formatting import command_line, console, file_size
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(ReadOptions):
-    """Arguments of the command."""
+class ReportOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
     model: Path
     data: Path | None
@@ -36,7 +37,7 @@ def run(options: ReportOptions) -> None:
     model = load(options.model)
     held_out: Observations | None = None
     if options.data is not None:
-        table = read(options.data, options.reading())
+        table = read(options.data, options)
         check_values(table, model.loss)
         held_out = table.observations(options.duplicates)
     command = command_line(click.get_current_context())

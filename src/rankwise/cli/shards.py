@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..engines import ShardFolder
-from ..io import shard_file
-from .files import ReadOptions
+from ..io import Reading, shard_file
 from .formatting import console, plural
 from .terminal import echo
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardOptions(ReadOptions):
-    """Arguments of the command."""
+class ShardOptions(Reading):
+    """Arguments of the command, those of the reader among them."""
 
     file: Path
     output: Path
@@ -21,7 +20,7 @@ class ShardOptions(ReadOptions):
 
 def run(options: ShardOptions) -> None:
     """Write the shards, and print their size."""
-    folder, notes = shard_file(options.file, options.output, how=options.reading(), duplicates=options.duplicates)
+    folder, notes = shard_file(options.file, options.output, how=options, duplicates=options.duplicates)
     for note in notes:
         echo(note, err=True)
     entries, out = ShardFolder(folder), console()

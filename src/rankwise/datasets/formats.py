@@ -117,21 +117,9 @@ def _frequent(nodes: Array) -> tuple[Array, Array, Array]:
 def _read_published(
     path: AnyPath, separator: str, words: str, fits: Callable[[Array], Array]
 ) -> tuple[Array, Array, Array]:
-    """Read lines that begin with two integers and a number.
+    """Read lines that begin with two integers and a number: rows, columns and values, each of shape (n,).
 
-    Parameters
-    ----------
-    path : path
-    separator : str
-    words : str
-        Description of a line, for errors.
-    fits : callable (values) -> mask
-        Values that occur in the format.
-
-    Returns
-    -------
-    rows, cols : ndarray of int64, shape (n,)
-    values : ndarray of float32, shape (n,)
+    `words` describes a line in errors, and `fits` returns a mask of the values that the format may have.
     """
     try:
         table = read_table(path, Reading(row=1, col=2, value=3, separator=separator, header=False))

@@ -81,12 +81,9 @@ def signed_network(
     >>> np.unique(rw.datasets.signed_network(40, 30, rank=2, density=0.5).observations.targets)
     array([-1.,  1.])
     """
-    rng = generator(random_state)
-    _check(n_rows, n_cols, rank, density, skew)
     if not 0 <= flip < 0.5:
         raise SettingError(f"`flip` must be a share from 0 to below 0.5, got {flip!r}.")
-    truth = _planted(n_rows, n_cols, rank, rng)
-    rows, cols = _skewed_entries(n_rows, n_cols, density, skew, rng)
+    truth, rows, cols, rng = _planted(n_rows, n_cols, rank, density, skew, random_state)
     signs = np.where(truth.at(rows, cols) < 0, -1.0, 1.0)
     signs[rng.random(signs.size) < flip] *= -1
     about = f"{signs.size:,} signs of a {n_rows:,} x {n_cols:,} matrix of rank {rank}, {flip:.0%} of them flipped"
@@ -129,12 +126,9 @@ def ratings(
     >>> print(planted.observations.shape, planted.truth.rank)
     (40, 30) 2
     """
-    rng = generator(random_state)
-    _check(n_users, n_items, rank, density, skew)
     if not is_number(noise) or not 0 <= noise < np.inf:
         raise SettingError(f"`noise` must be a number of stars, zero or more, got {noise!r}.")
-    truth = _planted(n_users, n_items, rank, rng)
-    rows, cols = _skewed_entries(n_users, n_items, density, skew, rng)
+    truth, rows, cols, rng = _planted(n_users, n_items, rank, density, skew, random_state)
     stars = truth.at(rows, cols) + noise * rng.standard_normal(rows.size)
     about = f"{stars.size:,} ratings of a {n_users:,} x {n_items:,} matrix of rank {rank}, noise of {noise:g} stars"
     return Planted(Observations.from_coo(rows, cols, stars, (n_users, n_items)), truth, noise, about)
@@ -175,13 +169,10 @@ def counts(
     >>> float(rw.datasets.counts(40, 30, rank=2, density=0.5).observations.targets.min())
     0.0
     """
-    rng = generator(random_state)
-    _check(n_rows, n_cols, rank, density, skew)
     if not 0 < spread <= 2:
         raise SettingError(f"`spread` must be above 0 and at most 2, got {spread!r}.")
-    truth = _planted(n_rows, n_cols, rank, rng)
+    truth, rows, cols, rng = _planted(n_rows, n_cols, rank, density, skew, random_state)
     truth = replace(truth, path=spread * truth.path, link="log")
-    rows, cols = _skewed_entries(n_rows, n_cols, density, skew, rng)
     means = np.exp(truth.at(rows, cols))
     noise = float(np.sqrt(means.mean()))
     about = (
@@ -229,21 +220,27 @@ def corrupted(
     >>> print(round(float((abs(errors) > 1.0).mean()), 1))
     0.1
     """
-    rng = generator(random_state)
-    _check(n_rows, n_cols, rank, density, 0.0)
     if not 0 <= share < 0.5:
         raise SettingError(f"`share` must be a share from 0 to below 0.5, got {share!r}.")
     if not 0 < size < np.inf:
         raise SettingError(f"`size` must be a positive number, got {size!r}.")
-    truth = _planted(n_rows, n_cols, rank, rng)
-    rows, cols = _skewed_entries(n_rows, n_cols, density, 0.0, rng)
+    truth, rows, cols, rng = _planted(n_rows, n_cols, rank, density, 0.0, random_state)
     off = np.where(rng.random(rows.size) < share, size, 0.0) * rng.choice((-1.0, 1.0), rows.size)
     values = truth.at(rows, cols) + off
     about = f"{rows.size:,} entries of a {n_rows:,} x {n_cols:,} matrix of rank {rank}, {share:.0%} off by {size:g}"
     return Planted(Observations.from_coo(rows, cols, values, (n_rows, n_cols)), truth, share, about)
 
 
-def _planted(n_rows: int, n_cols: int, rank: int, rng: Generator) -> LowRankModel:
+def _planted(
+    n_rows: int, n_cols: int, rank: int, density: float, skew: float, random_state: int
+) -> tuple[LowRankModel, Array, Array, Generator]:
+    """Check the settings; draw a matrix and the rows and columns of its observed entries; return the generator too."""
+    rng = generator(random_state)
+    _check(n_rows, n_cols, rank, density, skew)
+    return _low_rank(n_rows, n_cols, rank, rng), *_skewed_entries(n_rows, n_cols, density, skew, rng), rng
+
+
+def _low_rank(n_rows: int, n_cols: int, rank: int, rng: Generator) -> LowRankModel:
     """Draw a matrix of that rank with entries of root mean square one, as its singular value decomposition."""
     strength = DECAY ** np.arange(rank)
     left, small_left = np.linalg.qr(rng.standard_normal((n_rows, rank)) * strength)

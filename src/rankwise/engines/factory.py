@@ -6,14 +6,13 @@ import numpy as np
 
 from .._errors import DataError
 from ..losses import Loss
-from ..observations import Observations
-from ..observations.entries import Entries
+from ..observations import AnyEntries, Observations
 from .base import Engine
 from .shard import Shard
 from .threads import Threads
 
 
-def engine_over(entries: Observations | Entries, loss: Loss, dtype: Any, n_jobs: int | None = -1) -> Engine:
+def engine_over(entries: AnyEntries, loss: Loss, dtype: Any, n_jobs: int | None = -1) -> Engine:
     """Return an engine over the shards of these entries.
 
     Raises `DataError` or `LossError` if the loss or the dtype cannot represent one of the targets.

@@ -21,6 +21,7 @@ PARAMETER_CLASSES: dict[str, Any] = {
     name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit
 }
 ATTRIBUTES = {"step": "step_rule"}  # of NonsmoothPursuit, whose method `step` leaves the parameter another name
+RandomState = int | np.random.RandomState | np.random.Generator | None
 RUNTIME_PARAMS = ("verbose", "checkpoint")  # do not affect the fitted model
 
 
@@ -36,7 +37,7 @@ class LowRankEstimator(BaseEstimator):
         "random_state": ["random_state", np.random.Generator],
     }
     n_jobs: int | None
-    random_state: Any
+    random_state: RandomState
 
     def _validate_params(self) -> None:
         """Check the types of the parameters against `_parameter_constraints`; raise `SettingError`."""
@@ -72,9 +73,8 @@ class LowRankEstimator(BaseEstimator):
 
     def _to_state(self, labels: bool = True) -> dict[str, Any]:
         """Class name and parameters, in JSON types, for `_restore`, without the checkpoint folder; labels if asked."""
-        params = self.get_params(deep=False) | {"checkpoint": None}
-        names = self.get_params(deep=False)
-        return {"estimator": type(self).__name__, "params": {name: to_plain(params[name]) for name in names}}
+        params = {name: to_plain(value) for name, value in self.get_params(deep=False).items() if name != "checkpoint"}
+        return {"estimator": type(self).__name__, "params": params}
 
     @classmethod
     def _restore(cls, facts: dict[str, Any], model: LowRankModel) -> "LowRankEstimator":
@@ -87,7 +87,7 @@ class LowRankEstimator(BaseEstimator):
             )
         try:
             params = {name: from_plain(value) for name, value in facts["params"].items()}
-            estimator: LowRankEstimator = kinds[facts["estimator"]](**params)
+            estimator = kinds[facts["estimator"]](**params)
             estimator._take_state(facts, model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"The parameters of the estimator in the file are damaged: {error}.") from error
@@ -98,7 +98,7 @@ class LowRankEstimator(BaseEstimator):
         raise NotImplementedError
 
 
-def _subclasses(kind: type[Any]) -> list[type[Any]]:
+def _subclasses(kind: type["LowRankEstimator"]) -> list[type["LowRankEstimator"]]:
     return [kind, *(each for child in kind.__subclasses__() for each in _subclasses(child))]
 
 
@@ -112,7 +112,7 @@ class NotStored:
         return f"{self.text}, which the file does not contain; set it with `set_params`"
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> Any:
     """Return a parameter in JSON types.
 
     Losses, solvers and oracles of the package become their class name and fields, and random generators None. Objects

@@ -11,15 +11,13 @@ from ..losses import Quantile
 from ..model import LowRankModel
 from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
 from ..model.residuals import PlacedEntries, entries_of
-from ..observations import Observations
-from ..observations.build import rows_of
+from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import split_entries
-from ..solvers.validation import need_in_memory
 
 WIDTHS = ("auto", "variances", "quantiles")
 
 
-def set_aside(entries: Any, share: Any, seed: int) -> tuple[Any, Observations | None]:
+def set_aside(entries: AnyEntries, share: float, seed: int) -> tuple[AnyEntries, Observations | None]:
     """Split `entries` into training entries and a share for calibration; None if the share is zero."""
     if not is_number(share) or not 0 <= share < 1:
         raise SettingError(f"`calibration` must be a number from 0 to below 1, got {share!r}.")
@@ -30,7 +28,12 @@ def set_aside(entries: Any, share: Any, seed: int) -> tuple[Any, Observations | 
 
 
 def calibrate(
-    estimator: Any, model: LowRankModel, held_out: Any, train: Any, coverage: Any = 0.8, by: str = "auto"
+    estimator: Any,
+    model: LowRankModel,
+    held_out: Any,
+    train: AnyEntries | None,
+    coverage: float = 0.8,
+    by: str = "auto",
 ) -> tuple[Calibration, dict[str, Any]]:
     """Return intervals calibrated on `held_out`, and facts about them for the model.
 
@@ -67,8 +70,7 @@ def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
     """Raise `DataError` if the model was fitted to some of the entries: intervals would be too narrow."""
     if model.seen is None:
         return
-    keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
-    n = int(np.count_nonzero(np.isin(entries.rows * model.shape[1] + entries.cols, keys)))
+    n = model.seen.n_among(entries.rows, entries.cols, model.shape[1])
     if n:
         raise DataError(
             f"{n} of the {entries.rows.size} held-out entries were given to `fit`; calibrate on entries that were not."

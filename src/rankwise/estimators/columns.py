@@ -4,7 +4,6 @@ Predictions are relative to the best constant of a column, so that rows without 
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -23,18 +22,10 @@ HUBER_TURN = 1.345  # where Huber's loss turns linear, in standard deviations: 9
 
 @dataclass(frozen=True)
 class Column:
-    """Encoding of a column of a table.
+    """Encoding of a column of a table."""
 
-    Attributes
-    ----------
-    losses : tuple of Loss
-        One for each column of the matrix.
-    shifts : tuple of float
-        Best constant prediction of each.
-    """
-
-    losses: tuple[Loss, ...]
-    shifts: tuple[float, ...]
+    losses: tuple[Loss, ...]  # one for each column of the matrix
+    shifts: tuple[float, ...]  # best constant prediction of each
 
     def targets(self, values: Array) -> Array:
         """Encode values of shape (n,) as targets of the losses, shape (n, n_losses)."""
@@ -62,7 +53,7 @@ class Column:
 class Constant(Column):
     """Column with at most one distinct value; it has no columns in the matrix."""
 
-    value: Any
+    value: object
 
     def targets(self, values: Array) -> Array:
         """Return an array without columns."""
@@ -77,21 +68,12 @@ class Constant(Column):
 
 @dataclass(frozen=True)
 class Fill:
-    """Range of the numbers that fill a column, and their regression towards the column's mean.
-
-    Attributes
-    ----------
-    low, high : float
-    slope : float
-        From 0, which fills with `mean`, to 1.
-    mean : float
-        Mean of the column.
-    """
+    """Range of the numbers that fill a column, and their regression towards the column's mean."""
 
     low: float = -np.inf
     high: float = np.inf
-    slope: float = 1.0
-    mean: float = 0.0
+    slope: float = 1.0  # from 0, which fills with `mean`, to 1
+    mean: float = 0.0  # of the column
 
     @classmethod
     def learn(cls, low: float, high: float, values: Array, predictions: Array) -> "Fill":
@@ -191,10 +173,10 @@ class Count(Numbers):
 class Levels(Column):
     """Ordered levels, with thresholds at the cumulative log-odds of their frequencies."""
 
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
 
     @classmethod
-    def learn(cls, codes: Array, names: tuple[Any, ...], kind: type[LevelsLoss]) -> "Levels":
+    def learn(cls, codes: Array, names: tuple[object, ...], kind: type[LevelsLoss]) -> "Levels":
         """Fit the thresholds of a loss of type `kind` to the observed levels' numbers."""
         thresholds = cumulative_log_odds(np.bincount(codes.astype(int), minlength=len(names)))
         return cls((kind(len(names), tuple(thresholds.tolist())),), (0.0,), names)
@@ -213,10 +195,10 @@ class Levels(Column):
 class Classes(Column):
     """Unordered categories, one against the rest; two categories need one column of the matrix."""
 
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
 
     @classmethod
-    def learn(cls, codes: Array, names: tuple[Any, ...]) -> "Classes":
+    def learn(cls, codes: Array, names: tuple[object, ...]) -> "Classes":
         """Use the log-odds of the categories' frequencies as shifts."""
         counts = np.bincount(codes.astype(int), minlength=len(names))
         odds = np.log(counts + 0.5) - np.log(codes.size - counts + 0.5)

@@ -1,12 +1,12 @@
 """`MatrixCompletion`: the general estimator."""
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import validate_data
@@ -15,11 +15,13 @@ from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
-from ..observations import Observations, is_frame
-from ..solvers import Record, Solver
+from ..observations import AnyEntries, Observations, is_frame, need_in_memory
+from ..solvers import Solver
 from ..solvers.checkpoint import AnyCheckpoint
+from .base import RandomState
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
 from .fitting import CompletionEstimator
+from .progress import Callback
 
 
 class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
@@ -159,9 +161,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         warm_start: bool = False,
         checkpoint: AnyCheckpoint = None,
         calibration: float = 0.0,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -187,13 +189,13 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
-        row: Any = None,
-        col: Any = None,
-        value: Any = None,
-        weight: Any = None,
+        row: Hashable = None,
+        col: Hashable = None,
+        value: Hashable = None,
+        weight: Hashable = None,
         held_out: Any = None,
-        callback: Callable[[Record], bool | None] | None = None,
-    ) -> Any:
+        callback: Callback | None = None,
+    ) -> Self:
         """Fit the model to the observed entries of a matrix, or to (row, column) pairs and their values.
 
         Parameters
@@ -232,7 +234,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
             self.feature_names_in_ = entries.col_labels.astype(object)
         return self
 
-    def _fit_pairs(self, X: Any, targets: Array, sample_weight: ArrayLike | None, held_out: Any, callback: Any) -> None:
+    def _fit_pairs(
+        self, X: Any, targets: Array, sample_weight: ArrayLike | None, held_out: Any, callback: Callback | None
+    ) -> None:
         entries = entries_of_pairs(X, targets, sample_weight)
         self._learn(entries, _aligned(held_out, entries, {}), callback)
         validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
@@ -291,8 +295,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         return self._fitted().rank
 
 
-def _aligned(held_out: Any, entries: Any, names: dict[str, Any]) -> Observations | None:
+def _aligned(held_out: Any, entries: AnyEntries, names: dict[str, Any]) -> Observations | None:
     """Validation entries under the row and column numbers of the training entries."""
     if held_out is None:
         return None
-    return Observations.from_any(held_out, **(names if is_frame(held_out) else {})).aligned(entries)
+    validation = Observations.from_any(held_out, **(names if is_frame(held_out) else {}))
+    return need_in_memory(validation, "`held_out`", "give a sample as `Observations`").aligned(entries)

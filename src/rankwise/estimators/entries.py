@@ -12,7 +12,8 @@ from sklearn.utils.validation import column_or_1d
 from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
-from ..observations import Observations, as_pairs, is_frame
+from ..observations import AnyEntries, Observations, as_pairs, is_frame
+from ..observations.frames import is_lazy
 from ..observations.pairs import columns_of
 from ..storage import is_shard_folder
 
@@ -20,16 +21,11 @@ DASK_PACKAGES = ("dask", "dask_expr")
 
 
 @contextmanager
-def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
-    """Yield the entries of `X`; entries that this call puts on a cluster are released at the end.
+def entries_of(X: Any, **names: Any) -> Iterator[AnyEntries]:
+    """Yield the entries of `X`, as `fit` takes it; those that this call puts on a cluster are released at the end.
 
-    Parameters
-    ----------
-    X : SciPy sparse matrix, array, data frame, Observations, ShardFolder, ClusterEntries, Dask data frame, or path
-        The path of a folder of shards is streamed from disk; other paths, or lists of paths, are Parquet files that the
-        workers of the current Dask client read.
-    **names : row, col, value, weight
-        Columns of a long data frame or of Parquet files; None if not given.
+    The path of a folder of shards is streamed from disk; other paths, or lists of paths, are Parquet files that the
+    workers of the current Dask client read. `names` are the columns `row`, `col`, `value` and `weight`, or None.
     """
     is_dask = type(X).__module__.partition(".")[0] in DASK_PACKAGES
     is_path = isinstance(X, str | os.PathLike)
@@ -37,13 +33,13 @@ def entries_of(X: Any, **names: Any) -> Iterator[Observations]:
         named = [name for name, column in names.items() if column is not None]
         if named:
             raise SettingError(f"`{named[0]}` must be None for a folder of shards, which has no named columns.")
-        yield Observations.from_any(ShardFolder(X))
+        yield ShardFolder(X)
     elif is_dask or is_path or _are_paths(X):
         from ..dask import read_frame, read_parquet
 
         entries = read_frame(X, **names) if is_dask else read_parquet(X, **names)
         try:
-            yield Observations.from_any(entries)
+            yield entries
         finally:
             entries.release()
     else:
@@ -55,14 +51,9 @@ def _are_paths(X: Any) -> bool:
 
 
 def entries_of_pairs(X: Any, targets: Array, sample_weight: ArrayLike | None) -> Observations:
-    """Return entries at (row, column) pairs of labels; a repeated pair gets the mean, and the sum of the weights.
+    """Return entries at (row, column) pairs of labels, shape (n_pairs, 2); pairs of weight zero are left out.
 
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n_pairs, 2)
-    targets : ndarray of shape (n_pairs,)
-    sample_weight : array-like of shape (n_pairs,) or None
-        Pairs of weight zero are left out.
+    A repeated pair gets the mean of its targets, and the sum of its weights.
     """
     rows, cols = as_pairs(X)
     if rows.size != targets.size:
@@ -107,14 +98,9 @@ def _are_labels(column: Array) -> bool:
     return column.dtype.kind in "iuUS" or all(isinstance(label, str | int) for label in column)
 
 
-def is_lazy(X: Any) -> bool:
-    """Return whether X is a polars LazyFrame, whose columns scikit-learn cannot count."""
-    return is_frame(X) and type(X).__name__ == "LazyFrame"
-
-
-def with_targets(observations: Observations, targets: Array, weights: Any) -> Observations:
+def with_targets(observations: Observations, targets: Array, weights: Array | float | None) -> Observations:
     """Return the same pattern and labels with other targets and weights; no weights if all are one."""
-    weights = None if np.all(weights == 1) else weights
+    weights = None if np.all(weights == 1) else np.asarray(weights)
     labels = observations.row_labels, observations.col_labels
     return Observations(observations.indptr, observations.indices, targets, observations.shape, weights, labels)
 

@@ -7,20 +7,21 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from .._arrays import Array
 from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
-from ..observations import Observations, as_pairs, is_frame
+from ..observations import AnyEntries, Observations, as_pairs, is_frame
+from ..observations.frames import is_lazy
 from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
-from .entries import is_lazy
-from .planning import FitRequest, Plan, resolve_loss
+from .planning import FitRequest, Method, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, Callback, watched
 
@@ -31,7 +32,7 @@ HISTORY_COLUMNS = ("step", "rank", "value", "wall_seconds", "cpu_seconds")  # st
 log = logging.getLogger("rankwise")
 
 
-def _warn_of_light(entries: Any) -> None:
+def _warn_of_light(entries: AnyEntries) -> None:
     """Log a warning if the weights are so small that the entries count for little against the regularization."""
     mean = entries.total_weight / entries.n_observed
     if mean < LIGHT:
@@ -66,7 +67,7 @@ class CompletionEstimator(PredictionMethods):
     }
     loss: str | Loss
     rank: int | str
-    method: str | Solver[Any, Any]
+    method: Method
     offsets: str
     ridge: float | str | None
     max_iter: int | None
@@ -75,13 +76,15 @@ class CompletionEstimator(PredictionMethods):
     warm_start: bool
     checkpoint: AnyCheckpoint
     calibration: float = 0.0
-    dtype: Any
+    dtype: DTypeLike
     verbose: int
-    classes_: NDArray[Any]
+    classes_: Array
     history_: History
     status_: Status
 
-    def _learn(self, entries: Any, held_out: Observations | None = None, callback: Callback | None = None) -> None:
+    def _learn(
+        self, entries: AnyEntries, held_out: Observations | None = None, callback: Callback | None = None
+    ) -> None:
         """Fit a model to the entries and set the fitted attributes."""
         seed = self._seed()
         with opened(self.checkpoint) as folder:
@@ -97,7 +100,7 @@ class CompletionEstimator(PredictionMethods):
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
         if calibration_entries is not None:
             parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
-            parts["seen"] = Seen(entries.indptr, entries.indices)
+            parts["seen"] = Seen.of(entries)
             facts |= about
         targets = Targets.of(result.model, train, self.n_jobs)
         self._keep(replace(result.model, targets=targets, facts=facts, **parts))
@@ -105,7 +108,7 @@ class CompletionEstimator(PredictionMethods):
         self.__dict__.pop("feature_names_in_", None)
         self.observations_ = train
 
-    def _request(self, entries: Observations, seed: int) -> FitRequest:
+    def _request(self, entries: AnyEntries, seed: int) -> FitRequest:
         """Parameters of this fit with the loss resolved."""
         loss, method = self._resolved(entries)
         return FitRequest(
@@ -121,7 +124,7 @@ class CompletionEstimator(PredictionMethods):
             start=self.model_ if self.warm_start and "model_" in self.__dict__ else None,
         )
 
-    def _resolved(self, entries: Observations) -> tuple[Loss, str | Solver[Any, Any]]:
+    def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:
         """Loss and method of this fit, with "auto" resolved from the entries."""
         return resolve_loss(self.loss, entries, self.method), self.method
 
@@ -129,7 +132,7 @@ class CompletionEstimator(PredictionMethods):
         self,
         request: FitRequest,
         plan: Plan,
-        train: Any,
+        train: AnyEntries,
         held_out: Observations | None,
         callback: Callback | None,
         folder: CheckpointFolder | None,
@@ -159,7 +162,7 @@ class CompletionEstimator(PredictionMethods):
         if self._predicts_classes:
             self.classes_ = np.array(classes_of(model.loss))
 
-    def _facts(self, train: Any, plan: Plan, result: Result) -> dict[str, Any]:
+    def _facts(self, train: AnyEntries, plan: Plan, result: Result) -> dict[str, Any]:
         """Parameters, solver, times and history of the fit, in JSON types, for reports."""
         history = result.history
         scored = len(history) > 0 and history[0].score is not None

@@ -1,6 +1,6 @@
 """Tables for the imputer: data frames by narwhals and NumPy arrays, read column by column, filled in the same types."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,30 +14,21 @@ from ..observations.frames import as_frame, is_frame, is_lazy, numbers_of
 if TYPE_CHECKING:
     import narwhals as nw
 
+    Series = nw.Series[Any]
+
 EAGER = ("pandas", "polars", "modin", "cudf")  # libraries whose frames can be filled
 CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all others are integers
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    name : str
-    values : ndarray of shape (n_rows,)
-        float64 for numbers and booleans, else objects; undefined where missing.
-    missing : ndarray of bool, shape (n_rows,)
-    type : {"real", "integer", "boolean", "ordered", "category", "text"}
-    categories : tuple
-        Declared categories in their order; empty for other types.
-    """
-
-    name: Any
-    values: Array
-    missing: Array
-    type: str
-    categories: tuple[Any, ...] = ()
+    name: Hashable
+    values: Array  # (n_rows,): float64 for numbers and booleans, else objects; undefined where missing
+    missing: Array  # (n_rows,): mask
+    type: str  # "real", "integer", "boolean", "ordered", "category" or "text"
+    categories: tuple[object, ...] = ()  # declared categories in their order
 
     @property
     def present(self) -> Array:
@@ -83,13 +74,13 @@ def read(X: Any) -> list[Cells]:
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
 
 
-def _from_array(name: Any, values: Array) -> Cells:
+def _from_array(name: Hashable, values: Array) -> Cells:
     if values.dtype.kind in "fiub":
         return _numbers(name, values, CELL_TYPES.get(values.dtype.kind, "integer"))
     return _objects(name, values, _is_missing(values))
 
 
-def _from_series(column: "nw.Series[Any]") -> Cells:
+def _from_series(column: "Series") -> Cells:
     import narwhals as nw
 
     dtype, name = column.dtype, column.name
@@ -111,7 +102,7 @@ def _from_series(column: "nw.Series[Any]") -> Cells:
     return _objects(name, values, missing)
 
 
-def _declared_categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
+def _declared_categories(column: "Series") -> tuple[object, ...]:
     """Categories of an unordered column in their declared order, which narwhals does not give.
 
     Those of polars depend on what the process has seen before, so that they are left to be sorted.
@@ -119,12 +110,12 @@ def _declared_categories(column: "nw.Series[Any]") -> tuple[Any, ...]:
     return tuple(column.to_native().dtype.categories) if column.implementation.is_pandas_like() else ()
 
 
-def _numbers(name: Any, values: Array, kind: str) -> Cells:
+def _numbers(name: Hashable, values: Array, kind: str) -> Cells:
     numbers = values.astype(np.float64)
     return Cells(name, numbers, np.isnan(numbers), kind)
 
 
-def _objects(name: Any, values: Array, missing: Array) -> Cells:
+def _objects(name: Hashable, values: Array, missing: Array) -> Cells:
     """Column of objects: booleans, numbers, or else text."""
     values, present = values.astype(object), values[~missing]
     if present.size and all(isinstance(value, bool | np.bool_) for value in present):
@@ -147,21 +138,9 @@ def _is_missing(values: Array) -> Array:
 
 
 def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[int]) -> Any:
-    """Fill the missing cells of a table and select columns.
+    """Fill the missing cells of a table and select the columns `keep`; the library and column types are those of `X`.
 
-    Parameters
-    ----------
-    X : data frame or ndarray of shape (n_rows, n_columns)
-    fills : dict of int to ndarray of shape (n_rows,)
-        Values for the columns to fill; those at observed cells are not used.
-    cells : list of Cells
-        Columns of `X`.
-    keep : list of int
-        Columns of the result.
-
-    Returns
-    -------
-    Table of the library and the column types of `X`.
+    `cells` are the columns of `X`, and `fills` has values of shape (n_rows,) for the columns to fill.
     """
     if is_frame(X):
         frame = as_frame(X)
@@ -174,10 +153,10 @@ def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[in
     return table
 
 
-def _filled_series(column: "nw.Series[Any]", fill: Array, missing: Array) -> "nw.Series[Any]":
+def _filled_series(column: "Series", fill: Array, missing: Array) -> "Series":
     if not missing.any():
         return column
-    values: list[Any] = fill[missing].tolist()
+    values: list[object] = fill[missing].tolist()
     if column.dtype.is_integer():
         values = np.rint(fill[missing].astype(np.float64)).astype(np.int64).tolist()
     return column.scatter(np.flatnonzero(missing).tolist(), values)

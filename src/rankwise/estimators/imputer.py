@@ -9,16 +9,16 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array
-from .._checks import is_whole
+from .._checks import check_choice, is_whole
 from .._errors import DataError, DataTypeError, SettingError
 from ..losses import Loss
 from ..model import LowRankModel
 from ..objectives import Problem
 from ..observations import is_frame
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fold_in, solve
-from .base import LowRankEstimator
+from .base import LowRankEstimator, RandomState
 from .frames import Cells, as_table, filled, read
-from .tables import ColumnTargets, Table
+from .tables import ColumnTargets, Encoded, Table
 
 BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
 RIDGE = 4.0  # of the second model, in units of the losses, which are negative log likelihoods
@@ -123,7 +123,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         max_iter: int = 30,
         tol: float = 1e-5,
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.columns = columns
         self.rank = rank
@@ -188,12 +188,12 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
     def _fit_bayes(self, targets: ColumnTargets, scales: Array, n_rows: int, seed: int) -> Fit:
         """Fit few factors and re-estimate the noise of each column, in turns until the noise settles."""
         solver = BayesSweeps("columns", pattern_prior=False)
-        model: Any = None
+        start: LowRankModel | None = None
         for k in range(MAX_FITS):
-            start = model if k >= COLD_STARTS else None
             model, _ = self._solve(solver, BAYES_RANK, self.table_.problem(targets, scales, n_rows), seed, start)
             previous, scales = scales, self.table_.scales(targets, model.to_dense(), _variances(model))
-            if k + 1 >= COLD_STARTS and np.allclose(previous, scales, rtol=NOISE_TOL, atol=0):
+            start = model if k + 1 >= COLD_STARTS else None
+            if start is not None and np.allclose(previous, scales, rtol=NOISE_TOL, atol=0):
                 break
         return Fit(model, previous)
 
@@ -204,9 +204,15 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         return Fit(model, scales)
 
     def _solve(
-        self, solver: Solver[Any, Any], auto_rank: int, encoded: Any, seed: int, start: LowRankModel | None = None
+        self,
+        solver: Solver[Any, Any],
+        auto_rank: int,
+        encoded: Encoded | None,
+        seed: int,
+        start: LowRankModel | None = None,
     ) -> tuple[LowRankModel, int]:
         """Return the fitted model and the number of sweeps; `encoded` is what `Table.problem` returns."""
+        assert encoded is not None  # the matrix has columns, so that some cells have values
         problem = Problem(*encoded, dtype=np.float64, n_jobs=self.n_jobs)
         result = solve(
             problem,
@@ -237,8 +243,9 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         """Mean of the models' link-scale predictions at all cells of the encoded table, shape (n_rows, width)."""
         predictions = np.zeros((n_rows, self.table_.width))
         for model, scales in self.fits_:
-            new, loss = self.table_.problem(targets, scales, n_rows)
-            if new is not None:  # None if no row has any value
+            encoded = self.table_.problem(targets, scales, n_rows)
+            if encoded is not None:
+                new, loss = encoded
                 predictions += fold_in(model, new, loss=loss, n_jobs=self.n_jobs, tol=FOLD_TOL).to_dense() / len(
                     self.fits_
                 )
@@ -246,12 +253,10 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
 
     def _check(self) -> None:
         """Raise SettingError for parameters of the right type that are not valid."""
-        if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):  # type: ignore[operator]
+        if self.rank != "auto" and not (is_whole(self.rank) and self.rank >= 1):
             raise SettingError(f"`rank` must be a positive integer or 'auto', got {self.rank!r}.")
-        if self.bounds not in ("observed", None):
-            raise SettingError(f"`bounds` must be 'observed' or None, got {self.bounds!r}.")
-        if self.handle_unknown not in ("ignore", "error"):
-            raise SettingError(f"`handle_unknown` must be 'ignore' or 'error', got {self.handle_unknown!r}.")
+        check_choice("bounds", self.bounds, ("observed", None))
+        check_choice("handle_unknown", self.handle_unknown, ("ignore", "error"))
 
     def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
         """Return the validated table and its columns."""

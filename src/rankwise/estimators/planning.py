@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import losses
 from .._checks import check_choice, is_number
@@ -15,12 +15,11 @@ from ..losses import Loss
 from ..losses.units import Units
 from ..model import LowRankModel
 from ..objectives import Objective, Problem
-from ..observations import Observations
+from ..observations import AnyEntries, need_in_memory
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
 from ..solvers.sweep_state import OFFSETS
 from ..solvers.units import ridged
-from ..solvers.validation import need_in_memory
 
 MAX_CHOSEN_RANK = 100  # largest rank that rank="auto" tries with a pursuit
 MAX_FACTORS = 31  # largest rank that rank="auto" starts from with BayesSweeps
@@ -28,36 +27,34 @@ MAX_ADDED = 8  # components that a warm start with rank="auto" may add
 FACTORS_RANK = 16  # rank="auto" of FactorSweeps
 PRUNE_BELOW = 0.1  # least effect, in standard deviations of the noise, of components that rank="auto" keeps
 RIDGES = tuple(float(2**k) for k in range(7, -5, -1))  # tried by ridge="auto", times `ridge_units`
+Method = str | Solver[Any, Any]
 SweepsT = TypeVar("SweepsT", BayesSweeps, FactorSweeps)
 
 
 class Plan(NamedTuple):
     """Solver and rank of a fit, and the validation scores they were chosen by, if any were."""
 
-    method: str | Solver[Any, Any]
+    method: Method
     rank: int
     choice: Choice | None = None
 
 
 @dataclass(frozen=True)
 class FitRequest:
-    """Parameters of one fit, the loss resolved; `start` is the model of a warm start.
-
-    `Observations` stands for entries in memory, on disk or on a cluster.
-    """
+    """Parameters of one fit, the loss resolved; `start` is the model of a warm start."""
 
     loss: Loss
-    method: str | Solver[Any, Any]
+    method: Method
     rank: int | str
     offsets: str
     ridge: float | str | None
     max_iter: int | None
-    dtype: Any
+    dtype: DTypeLike
     n_jobs: int | None
     seed: int
     start: LowRankModel | None = None
 
-    def objective(self, entries: Observations) -> Objective:
+    def objective(self, entries: AnyEntries) -> Objective:
         """Return the objective over `entries`.
 
         Sweeps fit offsets and ridge themselves. For other solvers, the offsets are fitted first and stay fixed, and the
@@ -75,7 +72,7 @@ class FitRequest:
             problem.fix_offsets(fit_offsets(problem, "global" if self.offsets == "auto" else self.offsets))
         return ridged(problem, float(self.ridge)) if self.ridge else problem
 
-    def plan(self, entries: Observations) -> Plan:
+    def plan(self, entries: AnyEntries) -> Plan:
         """Return solver and rank, chosen on held-out entries where the parameters ask for that."""
         solver = get(self.method)
         self._check(solver)
@@ -121,7 +118,7 @@ class FitRequest:
         """Return the solver with the requested offsets; "auto" keeps its own."""
         return solver if self.offsets == "auto" else replace(solver, offsets=self.offsets)
 
-    def _plan_bayes(self, solver: BayesSweeps, entries: Observations) -> Plan:
+    def _plan_bayes(self, solver: BayesSweeps, entries: AnyEntries) -> Plan:
         """rank="auto" starts from an upper bound and prunes components of negligible effect."""
         solver = self._with_offsets(solver)
         if not isinstance(self.rank, str):
@@ -133,7 +130,7 @@ class FitRequest:
             bound = max(known, min(bound, known + MAX_ADDED))
         return Plan(solver, bound)
 
-    def _plan_factors(self, solver: FactorSweeps, entries: Observations) -> Plan:
+    def _plan_factors(self, solver: FactorSweeps, entries: AnyEntries) -> Plan:
         """A ridge that is not given is chosen on held-out entries, or kept from the model of a warm start."""
         rank = min(FACTORS_RANK, *entries.shape) if isinstance(self.rank, str) else self.rank
         unit, offset_unit = ridge_units(self.loss, entries)
@@ -151,7 +148,7 @@ class FitRequest:
         choice = choose_ridge(
             observations,
             self.objective,
-            partial(_with_ridge, solver),
+            lambda ridge: replace(solver, ridge=ridge),
             ridges=[unit * ridge / per_row**solver.count_power for ridge in RIDGES],
             rank=rank,
             loss=self.loss,
@@ -161,11 +158,7 @@ class FitRequest:
         return Plan(replace(solver, ridge=choice.best), rank, choice)
 
 
-def _with_ridge(solver: FactorSweeps, ridge: float) -> FactorSweeps:
-    return replace(solver, ridge=ridge)
-
-
-def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[Any, Any]) -> Loss:
+def resolve_loss(loss: str | Loss, entries: AnyEntries, method: Method) -> Loss:
     """Return the loss object; "auto" depends on the targets and the method.
 
     It is logistic for targets of -1 and +1, Bernoulli for 0 and 1, else Huber's for BayesSweeps, else square.
@@ -184,7 +177,7 @@ def resolve_loss(loss: str | Loss, entries: Observations, method: str | Solver[A
     return losses.Huber(1.345 * facts.spread)
 
 
-def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
+def ridge_units(loss: Loss, entries: AnyEntries) -> tuple[float, float]:
     """Return units of the ridges of factors and of offsets, so that fits do not depend on the unit of the targets.
 
     With u the standard deviation of the targets: squared factors scale as u and squared offsets as u squared. A loss
@@ -197,7 +190,7 @@ def ridge_units(loss: Loss, entries: Observations) -> tuple[float, float]:
     return loss.typical(spread, order=1), loss.typical(spread, order=2)
 
 
-def most_factors(entries: Observations) -> int:
+def most_factors(entries: AnyEntries) -> int:
     """Return an upper bound on the rank: the mean number of entries per row, or per column if there are more columns.
 
     Rounded up so that with the offset they fill whole SIMD registers of eight numbers; at most 31.

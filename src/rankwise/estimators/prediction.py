@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike
 from .._errors import SettingError
 from ..losses import Loss
 from ..model import LowRankModel, Residuals, save, summary_html
-from ..observations import Observations
+from ..observations import AnyEntries, need_in_memory
 from ..solvers import fold_in
-from ..solvers.validation import need_in_memory
 from .base import LowRankEstimator
 from .calibration import calibrate
 
@@ -20,7 +19,7 @@ class PredictionMethods(LowRankEstimator):
     """Predictions, recommendations, intervals and files of an estimator with one fitted model."""
 
     model_: LowRankModel
-    observations_: Observations
+    observations_: AnyEntries
 
     def predict_entries(
         self,

@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
-from .._errors import SettingError
+from .._checks import check_choice
 from ..solvers import Record
 
 Callback = Callable[[Record], bool | None]
@@ -33,13 +34,12 @@ class Aim(NamedTuple):
         )
 
 
-def watched(callback: Callback | None, verbose: Any, aim: Aim) -> Callback | None:
+def watched(callback: Callback | None, verbose: object, aim: Aim) -> Callback | None:
     """Return a callback that shows progress if `verbose` is 1, then calls `callback`."""
-    if verbose not in (0, 1):
-        raise SettingError(f"`verbose` must be 0 or 1, got {verbose!r}.")
+    check_choice("verbose", verbose, (0, 1))
     if not verbose:
         return callback
-    show = Bar(aim) if in_notebook() else Lines(aim)
+    show = Bar(aim) if in_notebook() else partial(print_line, aim)
 
     def both(record: Record) -> bool | None:
         show(record)
@@ -54,16 +54,9 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class Lines:
-    """Progress as a line per step on standard error."""
-
-    def __init__(self, aim: Aim) -> None:
-        self.aim = aim
-
-    def __call__(self, record: Record) -> None:
-        """Write the line of a step."""
-        sys.stderr.write(f"{self.aim.describe(record)}\n")
-        sys.stderr.flush()
+def print_line(aim: Aim, record: Record) -> None:
+    """Write a line about a step to standard error."""
+    print(aim.describe(record), file=sys.stderr, flush=True)
 
 
 class Bar:

@@ -1,16 +1,18 @@
 """`RobustFactorization`: matrix completion in the presence of outliers."""
 
 import os
-from dataclasses import replace
 from typing import Any, ClassVar
+
+from numpy.typing import DTypeLike
 
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
-from ..observations import Observations
-from ..solvers import BayesSweeps, Checkpoint, Solver
+from ..observations import AnyEntries
+from ..solvers import BayesSweeps, Checkpoint
+from .base import RandomState
 from .completion import MatrixCompletion
-from .planning import MAX_FACTORS, FitRequest
+from .planning import MAX_FACTORS, Method
 
 GROWING, SWEEPS = 10, 15  # sweeps in which the default method adds components, and all of its sweeps
 ROBUST = (losses.Absolute, losses.Huber, losses.Quantile, losses.EpsilonInsensitive)
@@ -63,7 +65,7 @@ class RobustFactorization(MatrixCompletion):
         loss: str | Loss = "l1",
         rank: int | str = 10,
         *,
-        method: str | Solver[Any, Any] = "auto",
+        method: Method = "auto",
         offsets: str = "auto",
         ridge: float | str | None = None,
         max_iter: int | None = None,
@@ -72,9 +74,9 @@ class RobustFactorization(MatrixCompletion):
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         calibration: float = 0.0,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
         n_jobs: int | None = -1,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
         super().__init__(
@@ -95,20 +97,13 @@ class RobustFactorization(MatrixCompletion):
             verbose=verbose,
         )
 
-    def _resolved(self, entries: Observations) -> tuple[Loss, str | Solver[Any, Any]]:
+    def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:
         """Loss and method of this fit; raise `LossError` unless the loss is robust."""
         loss = losses.get(self.loss)
         if not isinstance(loss, ROBUST):
             names = ", ".join(f'"{kind.name}"' for kind in ROBUST)
             raise LossError(f"`loss` must be one of {names}, got {self.loss!r}; use MatrixCompletion for others.")
-        return loss, "bayes" if isinstance(self.method, str) and self.method == "auto" else self.method
-
-    def _request(self, entries: Observations, seed: int) -> FitRequest:
-        """Parameters of this fit, the loss and the default method resolved."""
-        request = super()._request(entries, seed)
         if not (isinstance(self.method, str) and self.method == "auto"):
-            return request
+            return loss, self.method
         rank = MAX_FACTORS if isinstance(self.rank, str) else self.rank
-        offsets = "both" if self.offsets == "auto" else self.offsets
-        solver = BayesSweeps(offsets, block=max(1, -(-rank // GROWING)), max_iter=SWEEPS)
-        return replace(request, method=solver, offsets="auto")
+        return loss, BayesSweeps(block=max(1, -(-rank // GROWING)), max_iter=SWEEPS)

@@ -16,6 +16,7 @@ from .columns import HUBER_TURN, Classes, Column, Constant, Count, Fill, Levels,
 from .frames import Cells
 
 ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
+Encoded = tuple[Observations, Mixed]  # entries and loss of the matrix
 REAL = (Square, Huber, Absolute, Quantile)
 ORDERED = {kind.name: kind for kind in (ProportionalOdds, Ordinal, OrdinalHinge)}
 COLUMN_LOSSES = ("huber", "square", "l1", "quantile", "poisson", "logistic", *ORDERED, "category")
@@ -43,7 +44,7 @@ class Table:
         Numbers of the columns without any value.
     """
 
-    names: tuple[Any, ...]
+    names: tuple[object, ...]
     kinds: tuple[str, ...]
     columns: tuple[Column, ...]
     empty: tuple[int, ...]
@@ -119,7 +120,7 @@ class Table:
             weights[place] = column.weight(observed, predicted[rows, place], variances[rows, place])
         return weights
 
-    def problem(self, targets: ColumnTargets, scales: Array, n_rows: int) -> tuple[Observations | None, Mixed | None]:
+    def problem(self, targets: ColumnTargets, scales: Array, n_rows: int) -> Encoded | None:
         """Observed entries with encoded targets, and the mixed loss of the codes; None if no cell has a value."""
         rows, cols, values = [], [], []
         for place, (present, observed) in zip(self.places(), targets, strict=True):
@@ -128,7 +129,7 @@ class Table:
                 cols.append(np.full(present.size, j))
                 values.append(observed[:, k])
         if not sum(part.size for part in rows):
-            return None, None
+            return None
         own = [loss for column in self.columns for loss in column.losses]
         shifts = [shift for column in self.columns for shift in column.shifts]
         flat = np.concatenate(cols)
@@ -143,7 +144,7 @@ def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
         unknown = [name for name in requested if name not in names]
         if unknown:
             raise SettingError(f"`columns` names {unknown[0]!r}, which the table does not have; it has {names[:8]}.")
-        kinds: list[Any] = [requested.get(name, "auto") for name in names]
+        kinds: list[object] = [requested.get(name, "auto") for name in names]
     elif isinstance(requested, Sequence) and not isinstance(requested, str):
         if len(requested) != len(cells):
             raise SettingError(f"`columns` has {len(requested)} kinds, but the table has {len(cells)} columns.")
@@ -153,7 +154,7 @@ def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
     return [_kind(each, kind) for each, kind in zip(cells, kinds, strict=True)]
 
 
-def _kind(cells: Cells, requested: Any) -> str | Loss:
+def _kind(cells: Cells, requested: object) -> str | Loss:
     if isinstance(requested, REAL):
         return requested
     if isinstance(requested, str) and requested in COLUMN_LOSSES:
@@ -196,7 +197,7 @@ def learn_column(cells: Cells, kind: str | Loss, bounded: bool = False) -> Colum
     return Real.learn(present, loss, fill)
 
 
-def levels_of(cells: Cells, kind: str) -> tuple[Any, ...]:
+def levels_of(cells: Cells, kind: str) -> tuple[object, ...]:
     """Return the categories of a column, in their order if they have one."""
     if cells.categories and (kind in ORDERED or cells.type == "category"):
         levels = cells.categories
@@ -219,11 +220,11 @@ def levels_of(cells: Cells, kind: str) -> tuple[Any, ...]:
     return levels
 
 
-def _level_names(column: Column) -> tuple[Any, ...] | None:
+def _level_names(column: Column) -> tuple[object, ...] | None:
     return column.names if isinstance(column, Levels | Classes) else None
 
 
-def numbered(cells: Cells, names: tuple[Any, ...] | None, ignore_unknown: bool = False) -> Array:
+def numbered(cells: Cells, names: tuple[object, ...] | None, ignore_unknown: bool = False) -> Array:
     """Return the values that are not missing; with the names of levels, the number of each value's level.
 
     Other values than the levels raise DataError, or have the number -1 if `ignore_unknown`.
@@ -265,7 +266,7 @@ def refuse_negative(cells: Cells) -> None:
         )
 
 
-def _default_value(cells: Cells) -> Any:
+def _default_value(cells: Cells) -> object:
     """Value for the cells of an empty column: zero, False, or the first category."""
     if cells.categories:
         return cells.categories[0]

@@ -83,26 +83,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Dialect:
-    """Syntax of a text file.
-
-    Attributes
-    ----------
-    separator : str
-    names : tuple of str or None
-        Fields of the header.
-    n_fields : int
-        Most frequent number of fields in a line.
-    start : int
-        Number of lines up to and including the header; 0 without a header.
-    comment : str or None
-        First character of lines to skip.
-    """
+    """Syntax of a text file."""
 
     separator: str
-    names: tuple[str, ...] | None
-    n_fields: int
-    start: int
-    comment: str | None
+    names: tuple[str, ...] | None  # fields of the header
+    n_fields: int  # most frequent number of fields in a line
+    start: int  # lines up to and including the header; 0 without a header
+    comment: str | None  # first character of lines to skip
 
     @property
     def words(self) -> str:

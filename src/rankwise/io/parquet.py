@@ -29,19 +29,7 @@ def _first_rows(where: str) -> tuple[list[str], list[list[str]]]:
 
 
 class ParquetFile:
-    """A Parquet file of entries.
-
-    Parameters
-    ----------
-    where : str
-        Path.
-    how : Reading
-
-    Attributes
-    ----------
-    notes : list of str
-        Columns in use; after reading, also the number of rows left out.
-    """
+    """A Parquet file of entries."""
 
     def __init__(self, where: str, how: Reading) -> None:
         self.where, self.how = where, how
@@ -53,7 +41,7 @@ class ParquetFile:
         repeated = next((name for name in self.names if names.count(name) > 1), None)
         if repeated is not None:
             raise DataError(f"{where} has {names.count(repeated)} columns named {repeated!r}; rename all but one.")
-        self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]
+        self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]  # later, also rows left out
 
     def read(self) -> Columns:
         """Read all entries."""

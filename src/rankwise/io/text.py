@@ -9,11 +9,10 @@ import csv
 import io
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,15 +41,7 @@ class Irregular(Exception):
 
 
 class BadLineError(DataError):
-    """A line of a text file that cannot be read.
-
-    Attributes
-    ----------
-    place : str
-        File and line number.
-    text : str
-        The line, cut to 80 characters.
-    """
+    """A line of a text file that cannot be read: its `place`, file and line number, and its `text`, cut short."""
 
     def __init__(self, message: str, place: str = "", text: str = "") -> None:
         super().__init__(message)
@@ -58,30 +49,15 @@ class BadLineError(DataError):
 
 
 class TextFile:
-    """A text file of entries, with its dialect guessed from the first lines.
-
-    Parameters
-    ----------
-    where : str
-        Path.
-    how : Reading
-
-    Attributes
-    ----------
-    dialect : Dialect
-    columns : dict of str to int
-        Position of the column for each role: row, col, value, weight.
-    notes : list of str
-        Guesses; after reading, also the number of lines left out.
-    """
+    """A text file of entries, with its dialect guessed from the first lines."""
 
     def __init__(self, where: str, how: Reading) -> None:
         self.where, self.how = where, how
         self.sample = _first_lines(where, how)
         self.dialect = guess(self.sample, how, where)
         self.first = self._first_fields()
-        self.columns = place(self.dialect.names, self.first, how, where)
-        self.notes = [f"{where}: {self._guessed('; ')}."]
+        self.columns = place(self.dialect.names, self.first, how, where)  # position of the column for each role
+        self.notes = [f"{where}: {self._guessed('; ')}."]  # after reading, also the number of lines left out
 
     def _first_fields(self) -> list[list[str]]:
         """Fields of the first lines below the header, column by column."""
@@ -245,7 +221,7 @@ class TextFile:
         except csv.Error as error:
             raise DataError(f"{self.where}, line {line}: {error}; look for a quote that is never closed.") from None
 
-    def _parsed(self, fields: list[str]) -> list[Any] | str:
+    def _parsed(self, fields: list[str]) -> list[str | float] | str:
         """Labels and numbers of a line, or what is wrong with it in words."""
         try:
             row, col, *texts = [fields[at].strip() for at in self.columns.values()]
@@ -316,7 +292,7 @@ def _texts(column: pa.StringArray) -> EncodedLabels:
     return EncodedLabels(np.array(names), encoded.indices.to_numpy())
 
 
-def _batch(entries: list[list[Any]]) -> EntryBatch:
+def _batch(entries: list[list[str | float]]) -> EntryBatch:
     rows, cols, *numbers = zip(*entries, strict=True)
     sides = [EncodedLabels(*numbered(np.array(side), which)) for side, which in ((rows, "row"), (cols, "column"))]
     return EntryBatch(sides[0], sides[1], tuple(np.array(column, np.float32) for column in numbers))
@@ -366,7 +342,7 @@ def _codec(how: Reading) -> str:
     return "utf-8-sig" if how.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else how.encoding
 
 
-def _split_lines(stream: Any, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _split_lines(stream: Iterable[str], separator: str) -> Iterator[tuple[int, list[str]]]:
     """Number of the next line, and fields, of each line; quoted fields of the csv module may span several lines."""
     if len(separator) > 1 or separator == " ":
         yield from ((k, split(line, separator)) for k, line in enumerate(stream, 2))

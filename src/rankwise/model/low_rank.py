@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..losses.links import response
-from ..observations import LabelIndex
+from ..observations.labels import Labelled
 from . import decoding, ranking
 from .factors import predict
 from .intervals import Calibration, refuse_signs
@@ -31,7 +30,7 @@ FLIPPED = ("offsets", "baseline", "marginals", "posterior", "targets", "calibrat
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankModel:
+class LowRankModel(Labelled):
     """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, plus offsets if any, at every rank of a path.
 
     Two scales: X is on the *link* scale. The *response* scale is that of the targets: under the logistic (Bernoulli)
@@ -111,7 +110,7 @@ class LowRankModel:
         return int(self.path.shape[0])
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]  # the base's can be set
         """Number of rows and columns of the matrix."""
         return self.U.shape[0], self.V.shape[0]
 
@@ -119,16 +118,6 @@ class LowRankModel:
     def theta(self) -> NDArray[np.float64]:
         """Coefficients at the model's rank, shape (rank,)."""
         return self.coefficients(None)
-
-    @cached_property
-    def row_index(self) -> LabelIndex:
-        """Labels of the rows and their positions."""
-        return LabelIndex(self.row_labels, self.shape[0], "row")
-
-    @cached_property
-    def col_index(self) -> LabelIndex:
-        """Labels of the columns and their positions."""
-        return LabelIndex(self.col_labels, self.shape[1], "column")
 
     def coefficients(self, rank: int | None) -> NDArray[np.float64]:
         """Coefficients of the rank-`rank` model, shape (rank,); None means the model's rank."""

@@ -15,7 +15,7 @@ from ..engines import usable_cores
 from ..kernels import topk
 from ..kernels.topk import Doubt
 from ..observations import Observations
-from ..observations.build import entries_in
+from ..observations.build import entries_in, rows_of
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -50,6 +50,11 @@ class Seen(NamedTuple):
         ones, shape = np.ones(self.indices.size, bool), (self.indptr.size - 1, n_cols)
         transpose = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
         return Seen(transpose.indptr.astype(np.uint64), transpose.indices.astype(np.uint32))
+
+    def n_among(self, rows: Array, cols: Array, n_cols: int) -> int:
+        """Return how many of these positions, of a matrix with `n_cols` columns, are among the entries."""
+        keys = rows_of(self.indptr) * n_cols + self.indices
+        return int(np.count_nonzero(np.isin(rows * n_cols + cols, keys)))
 
     def take_rows(self, rows: Array) -> "Seen":
         """Positions in the given rows, in their order."""

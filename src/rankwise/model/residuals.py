@@ -7,7 +7,7 @@ import numpy as np
 from .._arrays import Array
 from .._errors import SettingError
 from ..losses.links import response
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 from .ranking import check_count
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Residuals(NamedTuple):
 
 def entries_of(model: "LowRankModel", X: Any) -> PlacedEntries:
     """Entries of positive weight at the model's positions, matched by label if there are labels, else by number."""
-    observations = Observations.from_any(X)
+    observations = need_in_memory(Observations.from_any(X), "Scoring", "give a sample of them as `Observations`")
     rows = model.row_index.align(observations.row_index)[observations.rows]
     cols = model.col_index.align(observations.col_index)[observations.cols]
     targets, weights = observations.targets.astype(np.float64), observations.weights

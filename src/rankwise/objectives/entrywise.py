@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from ..engines import Engine, Shard, best_weight
+from ..engines import Engine, Operation, Shard, best_weight
 from ..kernels.lanes import pad_columns
 from ..spectral import Operator
 from .point import Point
@@ -20,22 +20,22 @@ class EntrywiseGradient(Operator):
         self._engine, self._no_shift = engine, np.zeros(self.shape[0])
 
     def _matvec(self, v: Array) -> Array:
-        return self._current().run(Shard.product, self._stored(v))
+        return self._product(Shard.product, v.ravel())
 
     def _rmatvec(self, u: Array) -> Array:
-        return self._current().run(Shard.transposed, self._stored(u))
+        return self._product(Shard.transposed, u.ravel())
 
     def _matmat(self, V: Array) -> Array:
-        return self._current().run(Shard.product, pad_columns(V, self.stored_dtype))[:, : V.shape[1]]
+        return self._product(Shard.product, V)
 
     def _rmatmat(self, U: Array) -> Array:
-        return self._current().run(Shard.transposed, pad_columns(U, self.stored_dtype))[:, : U.shape[1]]
+        return self._product(Shard.transposed, U)
 
     def gram(self, v: Array, shift: Array | None = None) -> tuple[Array, Array]:
         """Return ``z = G v + shift`` and ``G.T z`` for a vector or a block, in one pass over the observations."""
         if v.ndim == 1:
             shift = self._no_shift if shift is None else shift
-            return self._current().run(Shard.gram, self._stored(v), shift)
+            return self._current().run(Shard.gram, np.ascontiguousarray(v, self.stored_dtype), shift)
         block, n = pad_columns(v, self.stored_dtype), v.shape[1]
         shifts = np.zeros((self.shape[0], block.shape[1]))
         if shift is not None:
@@ -45,12 +45,13 @@ class EntrywiseGradient(Operator):
 
     def twice(self, v: Array) -> Array:
         """Return ``G.T G v`` for a vector or a block of columns, in one pass over the observations."""
-        if v.ndim == 1:
-            return self._current().run(Shard.twice, self._stored(v))
-        return self._current().run(Shard.twice, pad_columns(v, self.stored_dtype))[:, : v.shape[1]]
+        return self._product(Shard.twice, v)
 
-    def _stored(self, vector: Array) -> Array:
-        return np.ascontiguousarray(vector.ravel(), self.stored_dtype)
+    def _product(self, operation: Operation[Array, Array], v: Array) -> Array:
+        """Run an operation on a vector, or on a block of columns, which the shards take in whole lanes."""
+        if v.ndim == 1:
+            return self._current().run(operation, np.ascontiguousarray(v, self.stored_dtype))
+        return self._current().run(operation, pad_columns(v, self.stored_dtype))[:, : v.shape[1]]
 
     def _current(self) -> Engine:
         if self.version != self.point.version or self.point.summary is None:

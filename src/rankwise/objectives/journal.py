@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -31,18 +30,10 @@ class Journal:
     """The last operation that computed all predictions anew, and the terms added since.
 
     Vectors are not copied: the terms that were added are the last ones of the current factors.
-
-    Attributes
-    ----------
-    version : int
-        Version of the `replace` operation, or of `zero` if `theta` is None.
-    theta : ndarray or None
-        Coefficients of the terms at that time, which are the first ones of the current factors.
-    added : list of Added
     """
 
-    version: int = 0
-    theta: Array | None = None
+    version: int = 0  # of the `replace` operation, or of `zero` if `theta` is None
+    theta: Array | None = None  # coefficients of the terms at that time, the first ones of the current factors
     added: list[Added] = field(default_factory=list)
 
     def restart(self, version: int, theta: Array | None = None) -> None:
@@ -62,7 +53,7 @@ class Journal:
             yield Shard.replace, (self.version, factors.pad(self.theta), *factors.padded[1:])
         k = 0 if self.theta is None else self.theta.size
         for step in self.added:
-            terms: Any = k if step.theta is None else slice(k, k + step.n_terms)
+            terms = k if step.theta is None else slice(k, k + step.n_terms)
             yield Shard.aim, (*(np.ascontiguousarray(side[:, terms]) for side in (factors.U, factors.V)), step.theta)
             yield Shard.add, (step.version, step.shrink, step.weight)
             k += step.n_terms

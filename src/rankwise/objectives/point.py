@@ -16,34 +16,18 @@ Direction = tuple[Array, Array, Array | None]  # u, v and theta of a direction D
 
 
 class Point:
-    """Where X is, and what the shards have stored of it.
+    """Where X is, and what the shards have stored of it."""
 
-    Attributes
-    ----------
-    factors : Factors
-        The current X.
-    offsets : Offsets or None
-        Added to X at every entry.
-    version : int
-        Number of changes of X so far; operations that change predictions carry it, which makes them idempotent.
-    journal : Journal
-        Operations that computed the predictions in the shards.
-    behind : bool
-        Whether the predictions in the shards are not yet those of X.
-    direction : tuple or None
-        Direction whose products are stored in the shards.
-    summary : ndarray of shape (3,) or None
-        Value, squared norm of the gradient, and <gradient, X>; None unless the slopes in the shards are those of X.
-    gram : ndarray of shape (k, k)
-        Inner products of the first k terms on the observed entries.
-    """
-
-    def __init__(self, shape: tuple[int, int], dtype: DTypeLike, offsets: Offsets | None) -> None:
-        self.factors, self.offsets = Factors(shape, dtype), offsets
-        self.version, self.journal, self.behind = 0, Journal(), False
-        self.direction: Direction | None = None
+    def __init__(self, shape: tuple[int, int], dtype: DTypeLike) -> None:
+        self.factors = Factors(shape, dtype)  # the current X
+        self.offsets: Offsets | None = None  # added to X at every entry
+        self.version = 0  # changes of X so far; operations that change predictions carry it and so are idempotent
+        self.journal = Journal()  # operations that computed the predictions in the shards
+        self.behind = False  # whether the predictions in the shards are not yet those of X
+        self.direction: Direction | None = None  # whose products are stored in the shards
+        # Value, squared norm of the gradient, <gradient, X>; None unless the slopes in the shards are those of X.
         self.summary: NDArray[np.float64] | None = None
-        self.gram = np.zeros((0, 0))
+        self.gram = np.zeros((0, 0))  # inner products of the first terms on the observed entries
 
     def changed(self) -> None:
         """Count a change of X; value and slopes are no longer those of X."""

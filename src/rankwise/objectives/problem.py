@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .. import losses
 from .._arrays import Array
+from .._checks import check_choice
 from .._digests import checksum
 from .._errors import DataError, SettingError
 from ..engines import Engine, Shard, engine_over
@@ -15,7 +16,7 @@ from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
 from ..model import Factors, Offsets
 from ..model.units import original_offsets
-from ..observations import Observations
+from ..observations import AnyEntries, Observations
 from .entrywise import EntrywiseGradient, Plane, Terms
 from .journal import Added, Journal
 from .point import Direction, Point
@@ -52,7 +53,7 @@ class Problem:
 
     def __init__(
         self,
-        observations: Observations,
+        observations: AnyEntries,
         loss: str | Loss,
         *,
         dtype: DTypeLike = "float32",
@@ -61,36 +62,19 @@ class Problem:
     ) -> None:
         self.observations = Observations.from_any(observations).weighted()
         self.loss = losses.get(loss).measured(self.observations)
+        self.shape = self.observations.shape
+        self.smooth, self.quadratic = self.loss.smooth, self.loss.quadratic
+        self.piecewise_linear = self.loss.piecewise_linear
         self.dtype = _checked_dtype(dtype)
         self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
-        self.current = Point(self.shape, self.dtype, None)
+        self.current = Point(self.shape, self.dtype)
         self.engine.recover = self.current.replay
         self._columns: Engine | None = None
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
             self.fix_offsets(offsets)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of X."""
-        return self.observations.shape
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the loss is differentiable."""
-        return self.loss.smooth
-
-    @property
-    def quadratic(self) -> bool:
-        """Whether the loss is quadratic."""
-        return self.loss.quadratic
-
-    @property
-    def piecewise_linear(self) -> bool:
-        """Whether the loss is piecewise linear."""
-        return self.loss.piecewise_linear
 
     @property
     def point(self) -> Factors:
@@ -120,10 +104,9 @@ class Problem:
         axis : {"rows", "columns"}
             For "columns", the rows of the shards are those of the transpose.
         """
+        check_choice("axis", axis, ("rows", "columns"))
         if axis == "rows":
             return self.engine
-        if axis != "columns":
-            raise SettingError(f"`axis` must be 'rows' or 'columns', got {axis!r}.")
         if self._columns is None:
             self._columns = engine_over(self.observations.transposed(), self.loss, self.dtype, self._n_jobs)
         return self._columns

@@ -10,7 +10,7 @@ from .._arrays import Array
 from ..engines import Engine
 from ..losses import Loss
 from ..model import Factors, Offsets
-from ..observations import Observations
+from ..observations import AnyEntries
 from .sides import Side
 
 
@@ -180,7 +180,7 @@ class Entrywise(Objective, Protocol):
     """
 
     @property
-    def observations(self) -> Observations:
+    def observations(self) -> AnyEntries:
         """Observed entries, in memory, on disk or on a cluster."""
 
     @property

@@ -1,5 +1,6 @@
 """``f(X) + (ridge / 2) ||X||_F**2``, for any objective f."""
 
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ from .._checks import all_finite, is_number
 from .._errors import DataError, SettingError
 from ..losses import Loss
 from ..model import Factors, Offsets, as_terms
-from ..observations import Observations
+from ..observations import AnyEntries
 from ..spectral import LowRank, SparsePlusLowRank
 from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
 from .snapshot import RidgedSnapshot
@@ -128,7 +129,7 @@ class _EntrywisePart(Ridged):
     objective: Entrywise
 
     @property
-    def observations(self) -> Observations:
+    def observations(self) -> AnyEntries:
         """Observed entries."""
         return self.objective.observations
 
@@ -183,7 +184,7 @@ class _RehearsablePart(Ridged):
 
     objective: Rehearsable
 
-    def rehearsal(self) -> tuple[Any, Objective]:
+    def rehearsal(self) -> tuple[Hashable, Objective]:
         """Return the rehearsal of the objective: a ridge needs no compiled code."""
         return self.objective.rehearsal()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .._arrays import Array
 from .._checks import all_finite
@@ -38,7 +38,7 @@ class Side:
     offset: bool  # whether this side has offsets
 
     @classmethod
-    def empty(cls, engine: Engine, size: int, offset: bool, dtype: Any) -> "Side":
+    def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
         """A side without factors, and with offsets of zero if it has any."""
         shape = (size, int(offset))
         means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
@@ -97,12 +97,7 @@ class Side:
     def improve(self, other: "Side", settings: RowSettings, shared: Any = None, penalty: Any = None) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        Parameters
-        ----------
-        other : Side
-        settings : RowSettings
-        shared, penalty : NamedTuple of a type that `rankwise.kernels.row_parts` has rules for, optional
-            Shared quadratic and penalty of the rows' problems.
+        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for.
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings))
@@ -120,7 +115,7 @@ class Side:
         design = other.design(settings.constant, self.offset, settings.smoothing)
         return float(self.engine.run(Shard.expected_loss, design, self.means, self.variances)[0])
 
-    def is_sound(self, n: int, rank: int, dtype: Any) -> bool:
+    def is_sound(self, n: int, rank: int, dtype: DTypeLike) -> bool:
         """Return whether all parts are finite, non-negative where they must be, and of n rows and `rank` factors."""
         width = rank + int(self.offset)
         block, line = (self.means, self.variances, self.prior_means), (self.multipliers,)
@@ -138,21 +133,9 @@ class Side:
 
 @dataclass(frozen=True)
 class HalfSweep:
-    """Sums over the rows of one side after their solve.
+    """Sums over the rows of one side after their solve."""
 
-    Attributes
-    ----------
-    loss : float
-        Expected loss; an upper bound of it where the quadratic approximations are bounds and the loss is not square.
-    halvings : float
-        Number of times that a row's step was halved.
-    logs : float
-        Half the sum of the log variances.
-    curvatures : float
-        Sum of the curvatures of the quadratic approximations.
-    """
-
-    loss: float
-    halvings: float = 0.0
-    logs: float = 0.0
-    curvatures: float = 0.0
+    loss: float  # expected; its upper bound where the quadratic approximations are bounds and the loss is not square
+    halvings: float = 0.0  # number of times that a row's step was halved
+    logs: float = 0.0  # half the sum of the log variances
+    curvatures: float = 0.0  # of the quadratic approximations

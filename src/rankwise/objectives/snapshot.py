@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .._arrays import Array
 from .._checks import all_finite
@@ -14,34 +15,19 @@ from .journal import Journal
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Current point of a `Problem`.
+    """Current point of a `Problem`; see `Point`."""
 
-    Attributes
-    ----------
-    theta, U, V : ndarray of shapes (rank,), (n_rows, rank), (n_cols, rank)
-    version : int
-        Number of changes of X so far.
-    journal : Journal
-        Operations that computed the predictions.
-    behind : bool
-        Whether the predictions in the shards are not yet those of the point.
-    offsets : Offsets or None
-        Offsets fitted by a solver, if `own_offsets`; otherwise the problem's fixed offsets are in use.
-    gram : ndarray of shape (k, k), k <= rank
-        Inner products of the first k terms on the observed entries.
-    """
-
-    theta: Array
-    U: Array
-    V: Array
+    theta: Array  # (rank,)
+    U: Array  # (n_rows, rank)
+    V: Array  # (n_cols, rank)
     version: int
     journal: Journal
     behind: bool
-    offsets: Offsets | None
+    offsets: Offsets | None  # fitted by a solver, if `own_offsets`; otherwise the problem's fixed offsets are in use
     own_offsets: bool
-    gram: Array
+    gram: Array  # (k, k), k <= rank
 
-    def fits(self, shape: tuple[int, int], dtype: Any) -> bool:
+    def fits(self, shape: tuple[int, int], dtype: DTypeLike) -> bool:
         """Return whether the parts are consistent, finite, and of this shape and dtype."""
         rank = self.theta.size
         sizes = ((self.theta, (rank,)), (self.U, (shape[0], rank)), (self.V, (shape[1], rank)))

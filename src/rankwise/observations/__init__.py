@@ -3,11 +3,12 @@
 from .entries import Entries
 from .frames import is_frame
 from .labels import LabelIndex
-from .observed import Observations
+from .observed import AnyEntries, Observations, need_in_memory
 from .pairs import as_pairs
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 
 __all__ = [
+    "AnyEntries",
     "Entries",
     "LabelIndex",
     "Observations",
@@ -16,5 +17,6 @@ __all__ = [
     "as_pairs",
     "cut_rows",
     "is_frame",
+    "need_in_memory",
     "target_facts",
 ]

@@ -1,4 +1,4 @@
-"""Validation and sorting of entries into a CSR pattern."""
+"""Validation of arrays and SciPy's sparse matrices, and sorting of their entries into a CSR pattern."""
 
 import operator
 from typing import Any
@@ -12,6 +12,8 @@ from .._errors import DataError, DataTypeError
 from ..kernels import pattern
 
 DUPLICATES = ("error", "mean", "last")
+LabelPair = tuple[Array | None, Array | None]  # of the rows and of the columns
+DAMAGED = "The {} matrix is damaged: {}; build it again, for example with `scipy.sparse.coo_array`."
 HEAVIEST = 1e12  # largest weight, and the inverse of the smallest
 
 
@@ -106,7 +108,7 @@ def as_values(values: ArrayLike, n: int, what: str, *, copy: bool = True) -> Arr
     return array
 
 
-def refuse_not_finite(n_bad: int, n: int, what: str, first: Any, k: int) -> None:
+def refuse_not_finite(n_bad: int, n: int, what: str, first: float, k: int) -> None:
     """Raise DataError about values or weights that are not finite, the first of them at entry k."""
     raise DataError(
         f"{n_bad} of {n} {what} are not finite (first: {first} at entry {k}); leave out entries that are unknown."
@@ -131,7 +133,7 @@ def check_weights(weights: Array | None) -> None:
         )
 
 
-def refuse_negative(weight: Any, k: int) -> None:
+def refuse_negative(weight: float, k: int) -> None:
     """Raise DataError about the negative weight of entry k."""
     raise DataError(f"The weight {weight:g} at entry {k} is negative; weights must be zero or more.")
 
@@ -191,7 +193,7 @@ def merge_repeats(
     targets: Array,
     weights: Array | None,
     duplicates: str,
-    labels: tuple[Any, Any] = (None, None),
+    labels: LabelPair = (None, None),
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], Array, Array | None]:
     """Merge entries at the same row and column, or raise DataError.
 
@@ -229,7 +231,7 @@ def check_duplicates(duplicates: str) -> None:
     check_choice("duplicates", duplicates, DUPLICATES)
 
 
-def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[Any, Any]) -> None:
+def check_distinct(entries: Array, indptr: Array, indices: Array, labels: LabelPair) -> None:
     """Raise DataError if sorted entry numbers of a CSR pattern repeat."""
     repeats = np.flatnonzero(entries[1:] == entries[:-1])
     if repeats.size:
@@ -238,7 +240,7 @@ def check_distinct(entries: Array, indptr: Array, indices: Array, labels: tuple[
         refuse_repeat(row, int(indices[k]), labels)
 
 
-def refuse_repeat(row: int, col: int, labels: tuple[Any, Any]) -> None:
+def refuse_repeat(row: int, col: int, labels: LabelPair) -> None:
     """Raise DataError about an entry that is given more than once."""
     where = [side if names is None else names[side] for side, names in zip((row, col), labels, strict=True)]
     raise DataError(
@@ -263,3 +265,51 @@ def frozen(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def compressed_arrays(matrix: Any) -> tuple[Array, Array, Array]:
+    """Return `indptr`, `indices` and `data` of a CSR, CSC or BSR matrix; DataError unless they fit together.
+
+    Nearly empty matrices are refused first, because checking them takes long. SciPy allows arrays that are longer than
+    `indptr` says; these are cut.
+    """
+    indptr, indices, data = (np.asarray(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    refuse_huge(matrix.shape[0], matrix.shape[1], data.size)
+    height = max(1, data.shape[1]) if matrix.format == "bsr" and data.ndim == 3 else 1
+    n_major = matrix.shape[1] if matrix.format == "csc" else matrix.shape[0] // height
+    sound = indptr.shape == (n_major + 1,) and indptr.dtype.kind in "iu" and indptr[0] == 0
+    if not (sound and np.all(indptr[:-1] <= indptr[1:])):
+        reason = f"`indptr` must be {n_major + 1} integers that begin at 0 and never fall"
+        raise DataError(DAMAGED.format(matrix.format.upper(), reason))
+    n = int(indptr[-1])
+    if indices.ndim != 1 or not n <= indices.size == len(data):
+        reason = f"`indptr` ends at {n}, but `indices` has {indices.size} elements and `data` has {len(data)}"
+        raise DataError(DAMAGED.format(matrix.format.upper(), reason))
+    return indptr, indices[:n], data[:n]
+
+
+def sparse_entries(matrix: Any) -> tuple[Array, Array, Array]:
+    """Return row numbers, column numbers and values of the stored entries; numbers may lie outside the matrix."""
+    if matrix.format in ("csr", "csc"):
+        indptr, indices, data = compressed_arrays(matrix)
+        counts: Array = np.diff(indptr.astype(np.int64))
+        major = np.repeat(np.arange(indptr.size - 1), counts)
+        return (major, indices, data) if matrix.format == "csr" else (indices, major, data)
+    if matrix.format == "bsr":
+        compressed_arrays(matrix)
+    elif matrix.format == "lil" and [len(row) for row in matrix.rows] != [len(row) for row in matrix.data]:
+        raise DataError(DAMAGED.format("LIL", "`rows` and `data` differ in length"))
+    elif matrix.format == "dia":
+        _check_diagonals(matrix)
+    try:
+        coo = matrix.tocoo()
+    except (TypeError, ValueError, IndexError, OverflowError) as error:
+        raise DataError(DAMAGED.format(matrix.format.upper(), str(error).rstrip("."))) from None
+    return coo.coords[0], coo.coords[1], coo.data
+
+
+def _check_diagonals(matrix: Any) -> None:
+    offsets, data = np.asarray(matrix.offsets), np.asarray(matrix.data)
+    sound = offsets.dtype.kind in "iu" and data.ndim == 2 and offsets.shape == data.shape[:1]
+    if not (sound and np.all((offsets > -(2**31)) & (offsets < 2**31))):  # SciPy converts them to 32 bits
+        raise DataError(DAMAGED.format("DIA", "`offsets` must be one 32-bit integer for each line of `data`"))

@@ -7,48 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from .labels import LabelIndex
+from .labels import Labelled
 from .shards import TargetFacts
 
 if TYPE_CHECKING:
     from .observed import Observations
 
 
-class Entries(ABC):
+class Entries(Labelled, ABC):
     """Observed entries on disk, or in the workers of a cluster, without entries of weight zero.
 
     `Observations` have these members too, apart from `engine` and `sample`; a `Problem` takes either.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    row_labels, col_labels : ndarray or None
-    weights : object
-        None if no entry has a weight.
-    n_observed : int
-    total_weight : float
-        Sum of the weights; the number of entries if there are none.
-    heaviest : float
-        Largest weight.
     """
 
-    shape: tuple[int, int]
-    row_labels: Array | None
-    col_labels: Array | None
-    weights: Any
+    weights: Any  # None if no entry has a weight
     n_observed: int
-    total_weight: float
-    heaviest: float
-
-    @property
-    def row_index(self) -> LabelIndex:
-        """Labels of the rows and their positions."""
-        return LabelIndex(self.row_labels, self.shape[0], "row")
-
-    @property
-    def col_index(self) -> LabelIndex:
-        """Labels of the columns and their positions."""
-        return LabelIndex(self.col_labels, self.shape[1], "column")
+    total_weight: float  # sum of the weights; the number of entries if there are none
+    heaviest: float  # largest weight
 
     @abstractmethod
     def engine(self, loss: Any, dtype: np.dtype[Any], n_jobs: int | None) -> Any:

@@ -1,5 +1,6 @@
 """Entries from data frames: any library that narwhals supports, or any object with ``__arrow_c_stream__``."""
 
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -7,10 +8,14 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import DataError, SettingError
+from .build import LabelPair
 from .labels import numbered, text_array
 
 if TYPE_CHECKING:
     import narwhals as nw
+
+    Series = nw.Series[Any]
+    DataFrame = nw.DataFrame[Any]
 
 LONG_FRAME_WIDTH = 4  # columns that a list of entries has: row, column, value, perhaps a time
 NO_FRAMES = {"builtins", "numpy", "scipy", "rankwise"}  # packages without frames: narwhals, 70 ms, is not loaded
@@ -42,7 +47,7 @@ def is_lazy(data: Any) -> bool:
     return libraries.is_polars_lazyframe(data)
 
 
-def as_frame(data: Any) -> "nw.DataFrame[Any]":
+def as_frame(data: Any) -> "DataFrame":
     """Wrap a data frame by narwhals; queries of polars are computed, Arrow streams are read."""
     import narwhals as nw
 
@@ -60,7 +65,7 @@ def as_frame(data: Any) -> "nw.DataFrame[Any]":
         raise DataError(f"The columns of a frame must have different names, got {repeated}; rename them.") from None
 
 
-def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) -> dict[str, Any]:
+def read_long(frame: Any, row: Hashable, col: Hashable, value: Hashable, weight: Hashable = None) -> dict[str, Any]:
     """Arguments of `Observations.from_coo` from a frame with one line per entry."""
     need_names(row, col, value)
     frame = as_frame(frame)
@@ -76,7 +81,7 @@ def read_long(frame: Any, row: Any, col: Any, value: Any, weight: Any = None) ->
     }
 
 
-def need_names(row: Any, col: Any, value: Any) -> None:
+def need_names(row: Hashable, col: Hashable, value: Hashable) -> None:
     """Raise unless the three columns that a list of entries needs are named."""
     missing = [f"{use}=" for use, name in (("row", row), ("col", col), ("value", value)) if name is None]
     if missing:
@@ -86,16 +91,11 @@ def need_names(row: Any, col: Any, value: Any) -> None:
         )
 
 
-def read_wide(frame: Any, row: Any = None) -> tuple[Array, tuple[Any, Any]]:
-    """Read a frame that is the matrix itself.
+def read_wide(frame: Any, row: Hashable = None) -> tuple[Array, LabelPair]:
+    """Array of shape (n_rows, n_cols) with NaN at missing values, and labels, of a frame that is the matrix itself.
 
-    Returns
-    -------
-    array : ndarray of shape (n_rows, n_cols)
-        NaN at missing values.
-    labels : pair of ndarray or None
-        Row labels from the column `row` if it is given, else from the index of pandas; column labels from the names of
-        the columns. None for labels that are the numbers 0, 1, ...
+    Rows are labelled by the column `row` if it is given, else by the index of pandas; columns by their names. Labels
+    that are the numbers 0, 1, ... are None.
     """
     import narwhals as nw
 
@@ -120,26 +120,18 @@ def read_columns(frame: Any) -> list[Array]:
     return [_as_text(_plain(column), "row or column") for column in as_frame(frame).iter_columns()]
 
 
-def column_of(frame: Any, name: Any, use: str) -> "nw.Series[Any]":
+def column_of(frame: Any, name: Hashable, use: str) -> "Series":
     """Column of a frame by its name; `use` is the parameter that names it."""
     wrapped = as_frame(frame)
     names = _names(wrapped)
     if name not in names:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise DataError(f"The frame has no column {name!r} (asked for by {use}=); it has {shown or 'none'}.")
-    return wrapped.get_column(name)
+    return wrapped.get_column(name)  # type: ignore[arg-type]  # pandas has names other than text
 
 
-def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
-    """Number the labels of a column.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_labels,)
-        Distinct labels in sorted order.
-    codes : ndarray of int64, shape (n_lines,)
-        Index into `labels`; -1 where the label is missing.
-    """
+def coded(column: "Series", which: str) -> tuple[Array, Array]:
+    """Distinct labels of a column in sorted order, and the number of each line's label, -1 where it is missing."""
     import narwhals as nw
 
     if column.dtype.is_nested():
@@ -154,14 +146,9 @@ def coded(column: "nw.Series[Any]", which: str) -> tuple[Array, Array]:
 
 
 def encode_arrow(column: Any) -> tuple[Any, Array]:
-    """Number the values of a pyarrow array or chunked array.
+    """Distinct values of a pyarrow array or chunked array, in any order, and the number of each element's, -1 for null.
 
-    Returns
-    -------
-    distinct : pyarrow array of shape (n_distinct,)
-        In any order. Categories of a dictionary array that no element has are left out.
-    codes : ndarray of int64, shape (n,)
-        Index into `distinct`; -1 for null.
+    Categories of a dictionary array that no element has are left out.
     """
     import pyarrow as pa
 
@@ -175,7 +162,7 @@ def encode_arrow(column: Any) -> tuple[Any, Array]:
     return encoded.dictionary.take(np.flatnonzero(used[:-1])), places[codes]
 
 
-def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
+def refuse_unlabelled(n_missing: int, n: int, name: Hashable, first: int) -> None:
     """Raise because `n_missing` of `n` lines have no label."""
     raise DataError(
         f"{n_missing} of {n} lines have no label in column {name!r} (first: line {first}, counted from 0); "
@@ -183,7 +170,7 @@ def refuse_unlabelled(n_missing: int, n: int, name: Any, first: int) -> None:
     )
 
 
-def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
+def numbers_of(column: "Series", name: Hashable, advice: str = "") -> Array:
     """Column as float64, or float32 if it is float32; NaN where a value is missing."""
     import narwhals as nw
 
@@ -203,7 +190,7 @@ def numbers_of(column: "nw.Series[Any]", name: Any, advice: str = "") -> Array:
 _CANNOT_NUMBER = "The {} labels are of a type that cannot be numbered ({}); make them text or numbers."
 
 
-def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> tuple[Array, Array]:
+def _labels_of(frame: "DataFrame", name: Hashable, use: str, which: str) -> tuple[Array, Array]:
     """Sorted labels and codes of a column without missing labels."""
     labels, codes = coded(column_of(frame, name, use), which)
     if codes.size and codes.min() < 0:
@@ -211,9 +198,9 @@ def _labels_of(frame: "nw.DataFrame[Any]", name: Any, use: str, which: str) -> t
     return labels, codes
 
 
-def _number_objects(values: list[Any], which: str) -> tuple[Array, Array]:
+def _number_objects(values: list[Hashable], which: str) -> tuple[Array, Array]:
     """Distinct objects in order of appearance, and the index of each value, -1 for None and NaN."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[Hashable, int] = {}
     try:
         codes = [-1 if value is None or value != value else numbers.setdefault(value, len(numbers)) for value in values]
     except (TypeError, ValueError) as error:  # not hashable, or arrays
@@ -221,13 +208,13 @@ def _number_objects(values: list[Any], which: str) -> tuple[Array, Array]:
     return _objects(list(numbers)), np.array(codes, np.int64)
 
 
-def _objects(values: list[Any]) -> Array:
+def _objects(values: Sequence[object]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array
 
 
-def _names(frame: "nw.DataFrame[Any]") -> list[Any]:
+def _names(frame: "DataFrame") -> list[Any]:
     names: list[Any] = list(frame.columns)  # pandas has names other than text
     levels = {len(name) for name in names if isinstance(name, tuple)}
     if levels:
@@ -251,14 +238,14 @@ def _as_text(labels: Array, which: str) -> Array:
     return text_array(labels.tolist(), which) if text else labels
 
 
-def _has_zone(column: "nw.Series[Any]") -> bool:
+def _has_zone(column: "Series") -> bool:
     """Return whether a column holds times with a zone, which NumPy has no type for."""
     import narwhals as nw
 
     return isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is not None
 
 
-def _plain(column: "nw.Series[Any]") -> Array:
+def _plain(column: "Series") -> Array:
     """Column as an array; missing values as its library represents them, times with a zone as objects."""
     return _objects(column.to_list()) if _has_zone(column) else np.asarray(column.to_numpy())
 

@@ -49,10 +49,11 @@ class LabelIndex:
     axis: str
 
     @classmethod
-    def checked(cls, labels: Any, size: int, axis: str) -> "LabelIndex":
+    def checked(cls, labels: object, size: int, axis: str) -> "LabelIndex":
         """Index of `labels`, an array-like, a LabelIndex or None; DataError unless there are `size` distinct ones."""
         if isinstance(labels, LabelIndex):
-            _check_count(labels.size, size, axis)
+            if labels.size != size:
+                raise DataError(f"There are {size} {axis}s but {labels.size} {axis} labels; give one label for each.")
             return labels
         return cls(as_labels(labels, size, axis), size, axis)
 
@@ -62,7 +63,13 @@ class LabelIndex:
         return np.arange(self.size) if self.labels is None else self.labels
 
     def align(
-        self, other: "LabelIndex", *, unknown: str = "error", by_position: bool = False, remedy: str | None = None
+        self,
+        other: "LabelIndex",
+        *,
+        unknown: str = "error",
+        by_position: bool = False,
+        cast: bool = False,
+        remedy: str | None = None,
     ) -> NDArray[np.int64]:
         """Positions in this index of the rows (columns) of `other`, shape (other.size,).
 
@@ -76,6 +83,9 @@ class LabelIndex:
             Rows of `other` that this index does not have: raise DataError, or give the position -1.
         by_position : bool, default=False
             Match by number unless both have labels.
+        cast : bool, default=False
+            Convert the labels of `other` to the type of this index's, see `cast`: a file with one word among its
+            numbers has text for labels.
         remedy : str, optional
             Ends the error about unknown labels.
         """
@@ -90,6 +100,8 @@ class LabelIndex:
         else:
             query = np.arange(other.size) if by_position else other.names
         index = self if self.labels is None or other.labels is not None else LabelIndex(None, self.size, self.axis)
+        if cast and other.labels is not None:
+            query = index.cast(query)
         return index.find(query, remedy) if unknown == "error" else index.positions(query)
 
     def positions(self, query: ArrayLike) -> NDArray[np.int64]:
@@ -168,20 +180,30 @@ class LabelIndex:
         return keys
 
 
+class Labelled:
+    """Base of what has rows and columns with labels; None where they are identified by their numbers."""
+
+    shape: tuple[int, int]
+    row_labels: Array | None
+    col_labels: Array | None
+
+    @cached_property
+    def row_index(self) -> LabelIndex:
+        """Labels of the rows and their positions."""
+        return LabelIndex(self.row_labels, self.shape[0], "row")
+
+    @cached_property
+    def col_index(self) -> LabelIndex:
+        """Labels of the columns and their positions."""
+        return LabelIndex(self.col_labels, self.shape[1], "column")
+
+
 @dataclass(frozen=True, eq=False)
 class EncodedLabels:
-    """Row or column labels of n entries, before they are numbered.
+    """Row or column labels of n entries, before they are numbered."""
 
-    Attributes
-    ----------
-    names : ndarray of shape (n_names,)
-        Labels, in any order, repeats allowed.
-    codes : ndarray of int, shape (n,), or None
-        Index into `names` of each entry's label. None means that `names` has one label per entry, so that n = n_names.
-    """
-
-    names: Array
-    codes: Array | None = None
+    names: Array  # (n_names,): labels, in any order, repeats allowed
+    codes: Array | None = None  # (n,): index into `names` of each entry's label; None if `names` has one per entry
 
     def __len__(self) -> int:
         return int(self.names.size if self.codes is None else self.codes.size)
@@ -202,7 +224,7 @@ class EncodedLabels:
         return cls(names, np.concatenate(codes) if codes else None)
 
 
-def as_labels(labels: Any, size: int, axis: str) -> Array | None:
+def as_labels(labels: object, size: int, axis: str) -> Array | None:
     """Labels as a read-only array of shape (size,); DataError unless all are distinct and none is missing."""
     if labels is None:
         return None
@@ -225,7 +247,7 @@ def label_fault(label: str | bytes) -> str | None:
     return "ends in a zero character, which arrays of text drop" if label[-1:] == zero else None
 
 
-def check_text(labels: Iterable[Any], axis: str) -> None:
+def check_text(labels: Iterable[object], axis: str) -> None:
     """Raise DataError if a label of text or bytes is too long, or if NumPy would change it; others may be anything."""
     for label in labels:
         if isinstance(label, str | bytes) and (fault := label_fault(label)):
@@ -256,12 +278,7 @@ def numbered_parts(parts: "Sequence[EncodedLabels]", axis: str) -> tuple[Array, 
     return distinct, numbers if joined.codes is None else numbers[joined.codes]
 
 
-def _check_count(count: int, size: int, axis: str) -> None:
-    if count != size:
-        raise DataError(f"There are {size} {axis}s but {count} {axis} labels; give one label for each.")
-
-
-def _as_array(labels: Any, axis: str) -> Array:
+def _as_array(labels: object, axis: str) -> Array:
     """Labels as an array; DataError for types that model files cannot hold, and for mixes of text and numbers.
 
     NumPy would turn numbers beside text into text, so that 1 and "1" were the same.

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -14,19 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import Array
 from .._errors import DataError, SettingError
 from ..kernels import pattern
-from . import build, sparse
+from . import build
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
-from .labels import LabelIndex, numbered
+from .labels import LabelIndex, Labelled, numbered
 from .shards import Piece, TargetFacts, cut_rows, once, target_facts
 
 log = logging.getLogger("rankwise")
 Shape = tuple[int, int]
-Labels = tuple[Any, Any]  # of the rows and of the columns: array-like, LabelIndex or None
+Labels = tuple[object, object]  # of the rows and of the columns: array-like, LabelIndex or None
 Indices = tuple[LabelIndex, LabelIndex]
 
 
-class Observations:
+class Observations(Labelled):
     """Observed entries of a matrix, sorted by row and column.
 
     Built by `from_coo`, `from_labels`, `from_sparse`, `from_dense`, `from_frame` or `from_any`, which validate and sort
@@ -58,13 +58,10 @@ class Observations:
     array([1., 2.])
     """
 
-    shape: Shape
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
     targets: Array
     weights: Array | None
-    row_labels: Array | None
-    col_labels: Array | None
 
     def __init__(
         self,
@@ -97,13 +94,13 @@ class Observations:
         made.__dict__["_sealed"] = True
         return made
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Raise AttributeError: Observations are immutable."""
         if "_sealed" in self.__dict__:
             raise AttributeError(f"Observations never change, so `{name}` cannot be set; build new ones.")
         super().__setattr__(name, value)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         """Make unpickled arrays read-only, as NumPy does not: kernels are compiled for read-only arrays."""
         for name, value in state.items():
             self.__dict__[name] = build.frozen(value) if isinstance(value, np.ndarray) else value
@@ -177,18 +174,19 @@ class Observations:
 
         `options` are `weights`, `duplicates` and `labels`, as in `from_coo`.
         """
-        sparse.check_dimensions(matrix)
+        if len(matrix.shape) != 2:
+            raise DataError(f"A two-dimensional matrix is needed, got shape {matrix.shape}.")
         if matrix.format == "csr" and not set(options) - {"labels"}:
             observations = cls._from_sorted_csr(matrix, options.get("labels", (None, None)))
             if observations is not None:
                 return observations
-        rows, cols, values = sparse.entries_of(matrix)
+        rows, cols, values = build.sparse_entries(matrix)
         return cls.from_coo(rows, cols, values, matrix.shape, **options)
 
     @classmethod
     def _from_sorted_csr(cls, matrix: Any, labels: Labels) -> "Observations | None":
         """Build from a CSR matrix without sorting; None if a row is not sorted or has repeats."""
-        starts, stored, values = sparse.compressed(matrix)
+        starts, stored, values = build.compressed_arrays(matrix)
         indptr = starts.astype(np.uint64)
         indices, n_cols = build.as_indices(stored, matrix.shape[1], "column")
         if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
@@ -208,7 +206,14 @@ class Observations:
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None, **options: Any
+        cls,
+        frame: Any,
+        *,
+        row: Hashable = None,
+        col: Hashable = None,
+        value: Hashable = None,
+        weight: Hashable = None,
+        **options: Any,
     ) -> "Observations":
         """Build from a data frame of pandas, polars or pyarrow.
 
@@ -234,8 +239,8 @@ class Observations:
 
     @classmethod
     def from_any(
-        cls, data: Any, *, row: Any = None, col: Any = None, value: Any = None, weight: Any = None
-    ) -> "Observations":
+        cls, data: Any, *, row: Hashable = None, col: Hashable = None, value: Hashable = None, weight: Hashable = None
+    ) -> "AnyEntries":
         """Build from a SciPy sparse matrix, an array with NaN, or a data frame (see `from_frame`).
 
         Observations, and entries on disk or on a cluster, are returned as they are.
@@ -247,7 +252,7 @@ class Observations:
         if named:
             raise SettingError(f"{named[0]} names a column of a data frame, but a {type(data).__name__} was given.")
         if isinstance(data, cls | Entries):  # entries on disk or in a cluster stay there
-            return data  # type: ignore[return-value]
+            return data
         if sp.issparse(data):
             return cls.from_sparse(data)
         if isinstance(data, list | tuple) or hasattr(data, "__array__"):
@@ -268,16 +273,6 @@ class Observations:
         if self.weights is None:
             return float(self.n_observed)
         return math.fsum(part.weights.sum(dtype=np.float64) for part in self.pieces() if part.weights is not None)
-
-    @property
-    def row_index(self) -> LabelIndex:
-        """Labels of the rows and their positions."""
-        return LabelIndex(self.row_labels, self.shape[0], "row")
-
-    @property
-    def col_index(self) -> LabelIndex:
-        """Labels of the columns and their positions."""
-        return LabelIndex(self.col_labels, self.shape[1], "column")
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -331,7 +326,7 @@ class Observations:
         indptr = np.searchsorted(entries, self.indptr.astype(np.int64)).astype(np.uint64)
         return self._subset(indptr, entries, self.shape, (self.row_index, self.col_index))
 
-    def aligned(self, other: "Observations | Entries") -> "Observations":
+    def aligned(self, other: "AnyEntries") -> "Observations":
         """These entries in the shape of `other`, rows and columns matched by `LabelIndex.align`.
 
         Entries whose row or column `other` does not have are left out; the log says how many.
@@ -385,14 +380,28 @@ class Observations:
         return f"Observations({self.shape[0]} x {self.shape[1]}, {self.n_observed} observed, {share:.3%}{weighted})"
 
 
-def part_of(shape: Shape, rows: Any, cols: Any, targets: Any, weights: Any, labels: Labels) -> Observations:
+AnyEntries = Observations | Entries
+
+
+def part_of(
+    shape: Shape, rows: Array, cols: Array, targets: Array, weights: Array | None, labels: Labels
+) -> Observations:
     """Observations of valid entries in any order, such as some of those of a larger matrix."""
-    row_of, col_of = (np.asarray(side).astype(np.uint32) for side in (rows, cols))
+    row_of, col_of = (side.astype(np.uint32) for side in (rows, cols))
     indptr, order = build.sort_entries(row_of, col_of, shape)
     weights = None if weights is None else weights[order]
     build.check_weights(weights)
     valid = _checked_labels(labels, shape)
     return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
+
+
+def need_in_memory(entries: AnyEntries, what: str, instead: str) -> Observations:
+    """Return the entries; SettingError if they are on disk or on a cluster."""
+    if not isinstance(entries, Observations):
+        raise SettingError(
+            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
+        )
+    return entries
 
 
 def _checked_labels(labels: Labels, shape: Shape) -> Indices:

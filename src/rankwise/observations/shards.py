@@ -17,22 +17,12 @@ PER_ROW = 8  # cost of a row, in entries
 
 
 def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
-    """Return the first row of every shard, and the number of rows.
+    """Return the first row of every shard, and the number of rows; shape (n_shards + 1,).
 
     A shard holds about 1/16 of the observations, but at least twice as many as there are columns, so that adding up
     the shards' column sums costs less than making them, and at most four million. Rows are not split. A row counts as
     up to eight entries more than it has, so that shards of many short rows have fewer entries; at most as many as a row
     has on average, which keeps the shard of the longest rows below twice its share.
-
-    Parameters
-    ----------
-    indptr : ndarray of shape (n_rows + 1,)
-        Number of the first entry of each row.
-    n_cols : int
-
-    Returns
-    -------
-    ndarray of shape (n_shards + 1,)
     """
     n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     size = min(max(n_observed // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._arrays import Array
 from ..model import LowRankModel
+from ..observations.build import rows_of
 
 BUDGET = 3_000_000  # bytes, before base64 adds a third to the numbers
 COLUMN_SHARE = 0.4  # of the budget, at most, goes to columns
@@ -45,7 +46,7 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
     }
 
 
-def as_script(contents: Any) -> str:
+def as_script(contents: object) -> str:
     """JSON that is safe inside a script element: ASCII, without the characters <, > and &."""
     text = json.dumps(contents, separators=(",", ":"), allow_nan=False)
     for sign in "<>&":
@@ -90,8 +91,7 @@ def _seen(model: LowRankModel, rows: Array, cols: Array) -> dict[str, str] | Non
         return None
     places = np.full(model.shape[1], -1)
     places[cols] = np.arange(cols.size)
-    starts = model.seen.indptr.astype(np.int64)
-    per_row = [places[model.seen.indices[starts[row] : starts[row + 1]]] for row in rows]
-    per_row = [place[place >= 0] for place in per_row]
-    counts = np.array([place.size for place in per_row])
-    return {"counts": packed(counts, "<u4"), "places": packed(np.concatenate(per_row), "<u2")}
+    seen = model.seen.take_rows(rows)
+    per_entry = places[seen.indices]
+    counts = np.bincount(rows_of(seen.indptr)[per_entry >= 0], minlength=rows.size)
+    return {"counts": packed(counts, "<u4"), "places": packed(per_entry[per_entry >= 0], "<u2")}

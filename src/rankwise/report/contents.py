@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._arrays import Array
 from .._text import percent
@@ -22,17 +23,9 @@ PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "predi
 
 
 def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], *, labels: bool = True) -> Contents:
-    """Values that the scripts of the page display.
+    """Values that the scripts of the page display; without `held`, there are no scores and no residuals.
 
-    Parameters
-    ----------
-    model : LowRankModel
-    held : HeldOut, optional
-        Entries to score; without them there are no scores and no residuals.
-    commands : list of str
-        Commands or calls that made the model and the page.
-    labels : bool, default=True
-        Whether rows and columns are shown by label; otherwise by number.
+    `commands` are those that made the model and the page. Without `labels`, rows and columns are shown by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
     classes = ("0", "1") if classes_of(model.loss)[0] == 0 else ("−1", "+1")
@@ -57,7 +50,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
     }
 
 
-def short(numbers: Any) -> list[float | None]:
+def short(numbers: ArrayLike) -> list[float | None]:
     """Numbers rounded to six digits; None where not finite."""
     return [float(f"{x:.6g}") if np.isfinite(x) else None for x in np.asarray(numbers, float).tolist()]
 
@@ -115,7 +108,9 @@ def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], li
     return contents
 
 
-def _examples(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: Any) -> Contents:
+def _examples(
+    model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]], ranks: list[int]
+) -> Contents:
     """Entries drawn at random, held-out ones if there are any, with predictions on the response scale at each rank."""
     rng = np.random.default_rng(0)
     if held is None:

@@ -18,21 +18,12 @@ DPI, PANEL_INCHES = 150, (5.2, 4.4)
 
 @dataclass(frozen=True)
 class TimePanel:
-    """Scores against time.
-
-    Attributes
-    ----------
-    title : str
-    time, score : str
-        Axis labels with units.
-    curves : mapping of str to (seconds, scores)
-        By method; at least one point each.
-    """
+    """Scores against time."""
 
     title: str
-    time: str
-    score: str
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    time: str  # axis label with its unit
+    score: str  # axis label with its unit
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # seconds and scores by method; not empty
 
 
 def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:

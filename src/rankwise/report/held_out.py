@@ -11,9 +11,7 @@ from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
-from ..observations import LabelIndex, Observations
-from ..observations.build import rows_of
-from ..solvers.validation import need_in_memory
+from ..observations import Observations, need_in_memory
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
 VISIBLE_CHANGE = 2e-5  # share of a number that shows in its first six digits, even half of it next to MAX_FLOAT
@@ -22,23 +20,13 @@ RESIDUAL_UNITS = {"values": "units of the values", "counts": "counts", "signs": 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Held-out entries at the row and column numbers of a model.
+    """Held-out entries at the row and column numbers of a model, n of them."""
 
-    Attributes
-    ----------
-    rows, cols : ndarray of int64, shape (n,)
-    targets : ndarray of float64, shape (n,)
-    n_unknown : int
-        Number of entries that were left out because the model does not have their row or column.
-    n_seen : int or None
-        Number of entries that the model was fitted to; None if it does not store their positions.
-    """
-
-    rows: Array
-    cols: Array
-    targets: NDArray[np.float64]
-    n_unknown: int = 0
-    n_seen: int | None = None
+    rows: Array  # (n,)
+    cols: Array  # (n,)
+    targets: NDArray[np.float64]  # (n,)
+    n_unknown: int = 0  # entries that were left out because the model does not have their row or column
+    n_seen: int | None = None  # entries that the model was fitted to; None if it does not store their positions
 
 
 class Reliability(NamedTuple):
@@ -62,8 +50,8 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     Labels that are text match numbers with that text. `held_out` is anything that `Observations.from_any` takes.
     """
     held_out = need_in_memory(Observations.from_any(held_out), "Scoring", "give a sample of them as `Observations`")
-    rows = _positions(model.row_index, held_out.row_index)[held_out.rows]
-    cols = _positions(model.col_index, held_out.col_index)[held_out.cols]
+    rows = model.row_index.align(held_out.row_index, unknown="skip", cast=True)[held_out.rows]
+    cols = model.col_index.align(held_out.col_index, unknown="skip", cast=True)[held_out.cols]
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(
@@ -73,7 +61,8 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     rows, cols, targets = rows[known], cols[known], held_out.targets[known].astype(np.float64)
     if model.loss is not None:
         model.loss.check_targets(targets)
-    return HeldOut(rows, cols, targets, int((~known).sum()), _count_seen(model, rows, cols))
+    n_seen = None if model.seen is None else model.seen.n_among(rows, cols, model.shape[1])
+    return HeldOut(rows, cols, targets, int((~known).sum()), n_seen)
 
 
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
@@ -114,19 +103,3 @@ def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
     sums = (np.bincount(bins, weights, 10)[filled] for weights in (probabilities, held.targets > 0))
     predicted, observed = (total / counts[filled] for total in sums)
     return Reliability(predicted, observed, counts[filled])
-
-
-def _positions(own: LabelIndex, held_out: LabelIndex) -> NDArray[np.int64]:
-    """Position in the model of each held-out row or column; -1 where it has none of that label."""
-    if held_out.labels is None:
-        return own.align(held_out, unknown="skip")
-    return own.positions(own.cast(held_out.labels))  # a file with one word among its numbers has text for labels
-
-
-def _count_seen(model: LowRankModel, rows: Array, cols: Array) -> int | None:
-    if model.seen is None:
-        return None
-    keys = rows_of(model.seen.indptr) * model.shape[1] + model.seen.indices
-    pair_keys = rows * model.shape[1] + cols
-    place = np.minimum(np.searchsorted(keys, pair_keys), keys.size - 1)
-    return int(np.count_nonzero(keys[place] == pair_keys))

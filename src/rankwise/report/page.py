@@ -10,7 +10,7 @@ from .._errors import SettingError
 from .._files import check_replaceable, replacing
 from ..model import LowRankModel, known_facts
 from .compact import as_script
-from .contents import contents_of
+from .contents import Contents, contents_of
 from .held_out import match
 from .plots import model_of
 
@@ -61,7 +61,7 @@ def write_report(
         file.write(text)
 
 
-def page(contents: dict[str, Any]) -> str:
+def page(contents: Contents) -> str:
     """HTML of the template with its styles, scripts and `contents` filled in."""
     parts = {name: "\n".join(map(_read, names)) for name, names in PAGE_FILES.items()}
     parts |= {"contents": as_script(contents), "licence": _read(LICENCE)}
@@ -82,6 +82,6 @@ def _commands(model: LowRankModel, command: str | None) -> list[str]:
     return [line for line in (made, command) if line]
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """A parameter in Python syntax; objects are stored as the text of their constructor call."""
     return value if isinstance(value, str) and value.endswith(")") else repr(value)

@@ -8,8 +8,7 @@ from numpy.random import Generator
 
 from .._checks import is_number, is_whole
 from .._errors import SettingError
-from ..observations import Observations
-from ..solvers.validation import need_in_memory
+from ..observations import Observations, need_in_memory
 
 
 def split_entries(observations: Any, held_out: float = 0.1, random_state: int = 0) -> tuple[Observations, Observations]:

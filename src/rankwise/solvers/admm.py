@@ -13,13 +13,13 @@ from .._checks import is_number
 from .._errors import SettingError
 from ..model import predict
 from ..objectives import Problem
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 from ..spectral import DenseSVD, Lanczos, LowRank, Operator, SparsePlusLowRank, block_svd, widen
 from .base import NamedSolver, Solver
 from .cores import Iterate
 from .history import StepReport
 from .nuclear import RANDOM_DIRECTIONS
-from .validation import IN_MEMORY, L1, Need, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1, Need, need_positive
 
 MOST_GROWTH = 3.0
 DENSE_SIZE = 250_000  # largest number of entries of a matrix whose singular values are computed exactly, by LAPACK
@@ -118,9 +118,9 @@ class ADMM(Solver[Problem, LagrangianState]):
 
     def init(self, objective: Problem, rank: int) -> LagrangianState:
         """X = 0, and a penalty in proportion to the top singular value of the observed matrix."""
-        seen = objective.observations
+        seen = need_in_memory(objective.observations, "ADMM", ANOTHER)
         objective.reset()
-        targets = targets_to_fit(objective)
+        targets = targets_to_fit(objective, seen)
         weights = np.ones(targets.size) if seen.weights is None else seen.weights.astype(np.float64)
         density = seen.n_observed / (float(seen.shape[0]) * seen.shape[1])
         weight = self.nuclear_weight or float(np.sqrt(density * max(seen.shape)))
@@ -135,7 +135,7 @@ class ADMM(Solver[Problem, LagrangianState]):
         shifted = state.multiplier / state.penalty
         change = state.targets - state.error + shifted - state.predicted
         n_products = _threshold(state, state.sparse(change), rng)
-        now, seen = state.now, objective.observations
+        now, seen = state.now, state.observations
         state.predicted = predict(now.s, now.U, now.V, seen.rows, seen.cols)
         rest = state.targets - state.predicted + shifted
         limit = state.weights / state.penalty
@@ -184,8 +184,8 @@ def top_value(matrix: Any, rng: Generator) -> float:
     return oracle(matrix, rng=rng).sigma
 
 
-def targets_to_fit(objective: Problem) -> NDArray[np.float64]:
+def targets_to_fit(objective: Problem, observations: Observations) -> NDArray[np.float64]:
     """Return the targets minus the offsets of the objective, in entry order, shape (n_observed,)."""
-    observations, offsets = objective.observations, objective.fixed_offsets
+    offsets = objective.fixed_offsets
     targets = objective.loss.units.stored(observations.targets, np.float64)
     return targets if offsets is None else targets - offsets.at(observations.rows, observations.cols)

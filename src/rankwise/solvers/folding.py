@@ -18,7 +18,7 @@ from ..model.ranking import AXES
 from ..model.units import original_model, stored_model, units_of_model
 from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
-from ..observations import Observations, is_frame
+from ..observations import Observations, is_frame, need_in_memory
 from ..observations.build import as_matrix
 from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
@@ -119,7 +119,8 @@ class NewRows:
             size, labels = (size, labels) if axis == "rows" else (size[::-1], labels[::-1])
             _places(model, size[1], labels[1], axis)
             return cls(size[0], None, as_labels(labels[0], size[0], axis[:-1]))
-        entries = Observations.from_dense(matrix, labels=labels) if wide else Observations.from_any(new, **names)
+        given = Observations.from_dense(matrix, labels=labels) if wide else Observations.from_any(new, **names)
+        entries = need_in_memory(given, "`fold_in`", "give the new entries as `Observations`")
         entries = _matched(model, (entries if axis == "rows" else entries.transposed()).weighted(), axis)
         return cls(entries.shape[0], entries, entries.row_labels)
 

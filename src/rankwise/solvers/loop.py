@@ -18,7 +18,7 @@ from ..losses import Loss
 from ..model import LowRankModel, predict
 from ..model.units import original_model, stored_model
 from ..objectives import Entrywise, Movable, Objective, Rehearsable
-from ..observations import Observations
+from ..observations import AnyEntries, Observations, need_in_memory
 from .base import Solver
 from .checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .history import Clock, History, Record, StepReport
@@ -256,7 +256,7 @@ def _mean_loss(loss: Loss, weights: Array | None) -> ScoreFunction:
     return lambda targets, predicted: float(np.average(loss.value(predicted, targets), weights=weights))
 
 
-def _both_labelled(one: Observations, other: Observations) -> bool:
+def _both_labelled(one: Observations, other: AnyEntries) -> bool:
     """Return whether the rows of both, or the columns of both, have labels."""
     sides = (one.row_labels, other.row_labels), (one.col_labels, other.col_labels)
     return any(first is not None and second is not None for first, second in sides)
@@ -268,7 +268,7 @@ class _Scorer:
     def __init__(self, objective: Objective, held_out: Observations, score: ScoreFunction | None) -> None:
         if score is not None and not callable(score):
             raise SettingError(f"`score` must be a function of targets and predictions, got {score!r}.")
-        held_out = Observations.from_any(held_out)
+        held_out = need_in_memory(Observations.from_any(held_out), "`held_out`", "give a sample as `Observations`")
         if isinstance(objective, Entrywise) and _both_labelled(held_out, objective.observations):
             held_out = held_out.aligned(objective.observations)
         if held_out.shape != objective.shape:

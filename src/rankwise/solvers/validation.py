@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -101,35 +100,26 @@ def _description(objective: Objective) -> str:
 
 def need_positive(name: str, value: object, optional: bool = False) -> None:
     """Raise unless `value` is a positive finite number, or None if `optional`."""
-    if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):  # type: ignore[operator]
+    if not (optional and value is None) and not (is_number(value) and 0 < value < np.inf):
         raise SettingError(f"`{name}` must be a positive number, got {value!r}.")
 
 
 def need_not_negative(name: str, value: object) -> None:
     """Raise unless `value` is a finite number of at least zero."""
-    if not (is_number(value) and 0 <= value < np.inf):  # type: ignore[operator]
+    if not (is_number(value) and 0 <= value < np.inf):
         raise SettingError(f"`{name}` must be a number of at least zero, got {value!r}.")
 
 
 def need_count(name: str, value: object, optional: bool = False) -> None:
     """Raise unless `value` is a positive integer, or None if `optional`."""
-    if not (optional and value is None) and not (is_whole(value) and value >= 1):  # type: ignore[operator]
+    if not (optional and value is None) and not (is_whole(value) and value >= 1):
         raise SettingError(f"`{name}` must be {'None or ' if optional else ''}a positive integer, got {value!r}.")
 
 
 def need_share(shrinkage: object) -> None:
     """Raise unless `shrinkage` is above zero and at most one."""
-    if not is_number(shrinkage) or not 0 < shrinkage <= 1:  # type: ignore[operator]
+    if not is_number(shrinkage) or not 0 < shrinkage <= 1:
         raise SettingError(f"`shrinkage` must be above 0 and at most 1, got {shrinkage!r}.")
-
-
-def need_in_memory(entries: Any, what: str, instead: str) -> Observations:
-    """Return the entries, or raise if they are on disk or on a cluster."""
-    if not isinstance(entries, Observations):
-        raise SettingError(
-            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
-        )
-    return entries
 
 
 def need_memory(n_bytes: float, method: str, why: str, instead: str, limit: int | None = None) -> None:

@@ -12,7 +12,7 @@ from .._arrays import Array
 from .._checks import one_of
 from .._errors import SettingError
 from ..objectives import Problem
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 from ..spectral import block_svd
 from .admm import targets_to_fit
 from .altmin import unit_terms
@@ -118,11 +118,11 @@ class Wiberg(Solver[Problem, WibergState | InexactState]):
 
     def init(self, objective: Problem, rank: int) -> WibergState | InexactState:
         """Set U to the leading singular vectors of the observed matrix, and V to the optimum for it."""
-        observations = objective.observations
+        observations = need_in_memory(objective.observations, "Wiberg", ANOTHER)
         rank = min(rank, *observations.shape)
         exact = self._check_size(observations, rank)
         objective.reset()
-        targets = targets_to_fit(objective)
+        targets = targets_to_fit(objective, observations)
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
         integers = np.int32 if targets.size < 2**31 else np.int64  # SciPy copies the pattern if they differ
         pattern = observations.indptr.astype(integers), observations.indices.astype(integers)

@@ -38,14 +38,8 @@ def inner(left: Array, right: Array, each: Each = by_turns) -> Array:
 def blended(*terms: tuple[Any, Array], scale: Array | None = None, each: Each = by_turns) -> tuple[Array, Array]:
     """Return a weighted sum of up to three matrices, shape (n_rows, width), and the sums of squares of its columns.
 
-    Parameters
-    ----------
-    *terms : tuples of factors and a matrix of shape (n_rows, width)
-        Factors are a number or an array of shape (width,).
-    scale : ndarray of shape (n_rows,), optional
-        Multiplies every row of the sum.
-    each : callable
-        Maps a function over blocks of rows, possibly in threads.
+    A term is a pair of factors, a number or an array of shape (width,), and a matrix of shape (n_rows, width). `scale`,
+    of shape (n_rows,), multiplies every row of the sum.
     """
     (n_rows, width), dtype = terms[0][1].shape, terms[0][1].dtype
     scale = np.ones(n_rows, dtype) if scale is None else scale

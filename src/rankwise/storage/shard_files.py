@@ -71,13 +71,9 @@ class ShardFiles:
     digests: dict[str, str]  # digests of its files, by name
 
     def map(self, check: bool = False) -> Piece:
-        """Memory-map the arrays; pages that are not used are not read.
+        """Memory-map the arrays and check their types and lengths; pages that are not used are not read.
 
-        Parameters
-        ----------
-        check : bool, default=False
-            Whether to read everything once and check the digests, that rows and columns exist and are sorted, and that
-            all numbers are finite. Types and lengths are always checked.
+        With `check`, everything is read once: digests hold, rows and columns exist and are sorted, numbers are finite.
         """
         arrays: dict[str, Any] = {}
         for name in ("indptr", "indices", "targets", "weights"):
@@ -120,7 +116,7 @@ class Manifest:
     files: dict[str, str]  # digest of every file, by name
 
     @property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """The manifest as it is written, without its digest."""
         return {"format": SHARD_FORMAT, "version": SHARD_VERSION, **asdict(self)}
 
@@ -183,5 +179,5 @@ class Manifest:
         return shards
 
 
-def _digest(content: dict[str, Any]) -> str:
+def _digest(content: dict[str, object]) -> str:
     return checksum(json.dumps(content, sort_keys=True)).hex()

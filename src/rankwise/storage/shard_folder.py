@@ -23,19 +23,7 @@ TRANSPOSED = "transposed"
 
 
 class StoredEntries(Entries):
-    """Entries of a folder written by `write_shards`; `ShardFolder` adds the engine.
-
-    Parameters
-    ----------
-    folder : path
-
-    Attributes
-    ----------
-    shape : tuple of int
-    n_observed : int
-    row_labels, col_labels : ndarray or None
-    shards : list of ShardFiles
-    """
+    """Entries of a folder written by `write_shards`; `ShardFolder` adds the engine."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)

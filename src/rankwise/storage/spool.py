@@ -17,16 +17,10 @@ NO_ENTRIES = "There are no entries."
 
 
 class Numbering:
-    """Codes for labels that come in chunks: every new label gets the next one.
-
-    Parameters
-    ----------
-    which : {"row", "column"}
-        For error messages.
-    """
+    """Codes for labels that come in chunks: every new label gets the next one."""
 
     def __init__(self, which: str) -> None:
-        self.which = which
+        self.which = which  # "row" or "column", for error messages
         self.names: Array | None = None  # sorted labels
         self.codes = np.zeros(0, np.uint32)  # of these labels
 
@@ -60,13 +54,7 @@ class Numbering:
         return codes
 
     def finish(self, as_names: Callable[[Array], Array] | None = None) -> tuple[Array, NDArray[np.uint32]]:
-        """Return the labels in sorted order, and the number of each code in that order.
-
-        Parameters
-        ----------
-        as_names : callable, optional
-            Converts the labels, one for one, such as text to integers.
-        """
+        """Return the labels, converted one for one by `as_names`, in sorted order, and each code's number in it."""
         if self.names is None:
             raise DataError(NO_ENTRIES)
         names = self.names if as_names is None else as_names(self.names)
@@ -79,11 +67,7 @@ class Numbering:
 class Spool:
     """A file of records: row, column, value, and perhaps weight.
 
-    Parameters
-    ----------
-    path : Path
-    shape : (n_rows, n_cols) or None
-        If given, rows and columns come as numbers; otherwise as labels, which are numbered once all are known.
+    Rows and columns come as numbers if a `shape` is given; otherwise as labels, which are numbered once all are known.
     """
 
     def __init__(self, path: Path, shape: tuple[int, int] | None) -> None:
@@ -94,8 +78,8 @@ class Spool:
         self.single = True  # whether float32 holds every value and weight
         self._sides = Numbering("row"), Numbering("column")
         self._number_of: tuple[Array | None, Array | None] = (None, None)
-        self.record: np.dtype[Any] = np.dtype([])
-        self._file: Any = path.open("xb")
+        self.record: np.dtype[np.void] = np.dtype([])
+        self._file = path.open("xb")
 
     @property
     def weighted(self) -> bool:
@@ -126,7 +110,7 @@ class Spool:
         self.n_entries += records.size
         self._file.write(records.data)
 
-    def _record_of(self, values: Array, weights: Array | None = None) -> np.dtype[Any]:
+    def _record_of(self, values: Array, weights: Array | None = None) -> np.dtype[np.void]:
         """Return the type of a record, which is that of the first chunk."""
         fields = [("row", "<u4"), ("col", "<u4"), ("value", values.dtype.newbyteorder("<").str)]
         record = np.dtype(fields if weights is None else [*fields, ("weight", weights.dtype.newbyteorder("<").str)])

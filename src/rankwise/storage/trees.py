@@ -28,12 +28,8 @@ class UnknownPart(TypeError):
 class Packer:
     """Converts nested state to JSON and arrays.
 
-    Parameters
-    ----------
-    classes : mapping of str to type
-        Dataclasses that may occur, by their names in the file.
-    outside : mapping of str to object
-        Objects that are referred to by name and not written.
+    `classes` are the dataclasses that may occur, by their names in the file; objects that are `outside` are referred to
+    by name and not written.
     """
 
     def __init__(self, classes: ClassesByName, outside: Mapping[str, Any]) -> None:
@@ -80,12 +76,7 @@ class Packer:
 class Unpacker:
     """Converts JSON and arrays back; raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` if it cannot.
 
-    Parameters
-    ----------
-    classes : mapping of str to type
-    outside : mapping of str to callable
-        Functions that return the objects that were referred to by name.
-    arrays : dict of str to ndarray
+    The functions `outside` return the objects that were referred to by name.
     """
 
     def __init__(
