@@ -178,22 +178,23 @@ def factor_map(
         line(0.0, color="grey", linewidth=0.8, zorder=0)
     first, second = (f"component {k} (root of the prediction's unit)" for k in components)
     tidy(ax, f"The {axis} by two components", first, second)
-    farthest = np.argsort(-np.hypot(x, y), kind="stable")[: SPARE * labels]
-    label_points(ax, x[farthest], y[farthest], [str(names[place]) for place in farthest], labels)
+    if labels:
+        farthest = np.argsort(-np.hypot(x, y), kind="stable")[: SPARE * labels]
+        label_points(ax, x[farthest], y[farthest], [str(names[place]) for place in farthest], labels)
     return ax
 
 
 def label_points(ax: Any, x: Array, y: Array, names: Sequence[str], n: int) -> None:
-    """Write the names of `n` points beside them, the first ones that fit into the axes without overlapping.
+    """Write the names of at most `n` of the points beside them, skipping those that would cover a name or a point.
 
-    Each name is tried on the outer side of its point, above and below, then on the inner side. Names are placed for the
-    size that the figure has now.
+    Each name is tried on the outer side of its point, above and below, then on the inner side, and must fit into the
+    axes. Names are placed for the size that the figure has now.
     """
-    if n:
-        ax.figure.figure.draw_without_rendering()  # settles the layout, and with it the places of the points
-    taken: list[Any] = []
+    ax.figure.figure.draw_without_rendering()  # settles the layout, and with it the places of the points
+    spots = ax.transData.transform(np.column_stack((x, y)))
+    boxes: list[Any] = []
     for place, name in enumerate(names):
-        if len(taken) == n:
+        if len(boxes) == n:
             break
         style = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": "x-small", "parse_math": False}
         text = ax.annotate(name, (x[place], y[place]), **style)
@@ -201,8 +202,10 @@ def label_points(ax: Any, x: Array, y: Array, names: Sequence[str], n: int) -> N
         for right, up in ((out, 3), (out, -3), (-out, 3), (-out, -3)):
             text.set(position=(right, up), ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top")
             box = text.get_window_extent()
-            if ax.bbox.contains(*box.p0) and ax.bbox.contains(*box.p1) and not box.count_overlaps(taken):
-                taken.append(box)
+            fits = ax.bbox.contains(*box.p0) and ax.bbox.contains(*box.p1)
+            covers = ((spots > box.p0) & (spots < box.p1)).all(axis=1).any()
+            if fits and not covers and not box.count_overlaps(boxes):
+                boxes.append(box.padded(1))
                 break
         else:
             text.remove()
