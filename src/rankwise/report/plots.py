@@ -38,7 +38,7 @@ def convergence(model: Any, *, ax: Any = None) -> Any:
     ax = axes_or_new(ax)
     ax.plot(history["wall_seconds"], history["value"], markersize=4, **line_style(0))
     ax.set_xlim(left=0)
-    return tidy(ax, "Convergence", "seconds", "value minimised (sum of losses and penalties)")
+    return tidy(ax, "Convergence", "seconds", "value minimized (sum of losses and penalties)")
 
 
 def rank_path(source: Any, *, ax: Any = None) -> Any:
