@@ -174,11 +174,21 @@ def test_the_readme_example_runs(example, tmp_path):
     run(example, tmp_path)
 
 
-def test_the_readme_commands_run(tmp_path, monkeypatch):
+def test_the_readme_commands_run_and_the_demo_prints_the_table_that_is_shown(tmp_path, monkeypatch):
     write_ratings(tmp_path)
     monkeypatch.chdir(tmp_path)
-    _, commands = examples_of("README.md", "sh")  # the first installs
-    for line in commands.splitlines():
-        done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+    commands = re.findall(r"^rankwise (.*)$", "".join(examples_of("README.md", "sh")), re.M)
+    assert [command.split()[0] for command in commands] == ["demo", "fit", "evaluate", "recommend", "predict", "report"]
+    printed = {}
+    for line in commands:
+        done = CliRunner().invoke(main, shlex.split(line, comments=True))
         assert done.exit_code == 0, done.output
+        printed[line.split()[0]] = done.output
     assert {"films.rankwise", "films.html"} <= {path.name for path in tmp_path.iterdir()}
+    (shown,) = examples_of("README.md", "text")
+    scores = [re.findall(r"^ (.*) (\d+) +(\d\.\d+)", text, re.M) for text in (shown, printed["demo"])]
+    assert len(scores[0]) == 4 and scores[0] == scores[1]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 700
