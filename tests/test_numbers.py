@@ -30,7 +30,7 @@ def assert_shown(shown, expected):
         assert abs(float(text) - value) < 0.51 * 10.0 ** -len(text.partition(".")[2]), (text, value)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "paper/paper.md"])
 def test_scores_beside_other_libraries_are_the_stored_ones(page):
     rows = {(row["data"], row["method"]): row for row in stored("bench_accuracy")}
     shown = {}

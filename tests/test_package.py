@@ -164,6 +164,16 @@ def test_the_conda_recipe_has_the_version_and_the_dependencies_of_pyproject():
     assert packages == project["dependencies"]
 
 
+def test_the_paper_is_short_and_cites_what_its_bibliography_has():
+    yaml = pytest.importorskip("yaml", reason="myst-parser brings it")
+    _, header, text = (ROOT / "paper/paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(yaml.safe_load(header))
+    assert len(text.split()) <= 1000
+    assert {"# Summary", "# Statement of need", "# References"} <= set(text.splitlines())
+    listed = re.findall(r"^@\w+\{(\w+),", (ROOT / "paper/paper.bib").read_text(encoding="utf-8"), re.M)
+    assert len(listed) == len(set(listed)) and set(re.findall(r"@(\w+)", text)) == set(listed)
+
+
 def test_the_readme_has_an_example():
     assert README_EXAMPLES
 
