@@ -70,7 +70,7 @@ def report() -> None:
         inputs = [f"{folder}/demo.rankwise", "--data", f"{folder}/held_out.csv"]
         subprocess.run([*command, "report", *inputs, "-o", page], check=True)
         window = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(
-            viewport={"width": 900, "height": 1120}, color_scheme="light"
+            viewport={"width": 900, "height": 1145}, color_scheme="light"
         )
         window.goto(page.as_uri())
         window.screenshot(path="report.png")
