@@ -1,11 +1,14 @@
-"""Draw the pictures of the pages: ``python docs/make_pictures.py`` draws the overview and runs every example.
+"""Draw the pictures of the pages: ``python docs/make_pictures.py [NAME ...]`` runs all, or those named.
 
-Pictures go to docs/pictures. The examples take real data from RANKWISE_DATA where it is there; ours have it.
+Names are `overview`, `report` (a screenshot, which requires Chromium and `rankwise[test]`) and those of the examples.
+Pictures go to docs/pictures. Examples use real data if RANKWISE_DATA has it; the pictures in the repository do.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -21,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def overview() -> None:
-    """What is known, what is learned from it, the truth, how sure it is; and what the learned matrix is a sum of."""
+    """Draw observed entries, the estimate, the truth, standard deviations, and the parts of the estimate."""
     rng = np.random.default_rng(3)
     along, across = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 90)
     truth = 2 * np.sin(5 * along) * np.cos(4 * across) + 1.5 * np.cos(9 * along) * np.sin(8 * across) + along - across
@@ -31,21 +34,21 @@ def overview() -> None:
     parts = [model.reconstruct(rank=rank) for rank in range(4)]
     spread = model.predict_entries(*(each.ravel() for each in np.indices(truth.shape)), return_std=True)[1]
     above = {
-        f"what is known: {np.isfinite(known).mean():.0%} of the\ncells, with noise; grey is unknown": known,
-        "→ what rankwise learns": model.reconstruct(),
-        "the truth,\nwhich it has not seen": truth,
-        "how unsure it is\n(standard deviation)": spread.reshape(truth.shape),
+        f"observed: {np.isfinite(known).mean():.0%} of the\nentries, with noise": known,
+        "estimate": model.reconstruct(),
+        "true matrix": truth,
+        "standard deviation\nof the estimate": spread.reshape(truth.shape),
     }
-    names = ("= offsets of rows and columns", "+ component 1", "+ component 2", "+ component 3")
+    names = ("offsets of rows and columns", "+ component 1", "+ component 2", "+ component 3")
     below = dict(zip(names, (parts[0], *np.diff(parts, axis=0)), strict=True))
     figure, axes = plt.subplots(2, 4, figsize=(10.5, 4.5), layout="constrained")
     for axis, (name, matrix) in zip(axes.flat, [*above.items(), *below.items()], strict=True):
-        colours = {"cmap": "viridis"} if "unsure" in name else {"cmap": "RdBu_r", "vmin": -3, "vmax": 3}
+        colours = {"cmap": "viridis"} if "deviation" in name else {"cmap": "RdBu_r", "vmin": -3, "vmax": 3}
         image = axis.imshow(matrix, aspect="auto", interpolation="none", **colours)
         axis.set_title(name, fontsize="medium")
         axis.set(xticks=[], yticks=[])
         axis.set_facecolor("0.85")
-        if "unsure" in name or name == names[-1]:
+        if "deviation" in name or name == names[-1]:
             figure.colorbar(image, ax=axis)
     axes[0, 0].set(ylabel="rows", xlabel="columns")
     figure.savefig("overview.png", dpi=72)
@@ -55,10 +58,32 @@ def overview() -> None:
     )
 
 
+def report() -> None:
+    """Take a screenshot of the top of the report on the data of ``rankwise demo``."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as running:
+        command = [sys.executable, "-m", "rankwise"]
+        subprocess.run([*command, "demo", "-o", folder], check=True)
+        page = Path(folder, "report.html")
+        inputs = [f"{folder}/demo.rankwise", "--data", f"{folder}/held_out.csv"]
+        subprocess.run([*command, "report", *inputs, "-o", page], check=True)
+        window = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(
+            viewport={"width": 900, "height": 1145}, color_scheme="light"
+        )
+        window.goto(page.as_uri())
+        window.screenshot(path="report.png")
+
+
 if __name__ == "__main__":
     (HERE / "pictures").mkdir(exist_ok=True)
     os.chdir(HERE / "pictures")
-    overview()
-    for example in sorted((HERE.parent / "examples").glob("*.py")):
-        print(f"\n{example.name}", flush=True)
-        subprocess.run([sys.executable, example], env=os.environ | {"MPLBACKEND": "Agg"}, check=True)
+    drawn = {"overview": overview, "report": report}
+    examples = {path.stem: path for path in sorted((HERE.parent / "examples").glob("*.py")) if path.stem != "demo"}
+    for name in sys.argv[1:] or [*drawn, *examples]:
+        print(f"\n{name}", flush=True)
+        if name in drawn:
+            drawn[name]()
+        else:
+            subprocess.run([sys.executable, examples[name]], env=os.environ | {"MPLBACKEND": "Agg"}, check=True)

@@ -1,5 +1,6 @@
 """The examples run from a folder of their own, draw their picture, and show what their pages say they show."""
 
+import json
 import os
 import re
 import runpy
@@ -141,3 +142,17 @@ def test_the_cluster_s_example_loses_a_worker_and_no_bit(folder):
     assert done.returncode == 0, done.stderr
     assert "a worker is killed" in done.stdout and "the same bits: True" in done.stdout
     assert_drawn("cluster")
+
+
+def test_the_notebook_runs_and_shows_what_it_says(folder):
+    """Stored outputs are refreshed by ``jupyter execute --inplace examples/tour.ipynb``."""
+    cells = json.loads((ROOT / "examples/tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    found = {}
+    for cell in code:
+        exec("".join(cell["source"]), found)
+    assert found["planted"].noise < found["error"] < 0.7 * found["baseline"]
+    assert abs(found["covered"] - 0.8) < 0.05
+    assert found["restored"].get_params() == found["model"].get_params()
+    printed = "".join("".join(output.get("text", "")) for cell in code for output in cell["outputs"])
+    assert f"RMSE {found['error']:.3f}" in printed  # the outputs are those of this code

@@ -30,7 +30,7 @@ def assert_shown(shown, expected):
         assert abs(float(text) - value) < 0.51 * 10.0 ** -len(text.partition(".")[2]), (text, value)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "paper/paper.md"])
 def test_scores_beside_other_libraries_are_the_stored_ones(page):
     rows = {(row["data"], row["method"]): row for row in stored("bench_accuracy")}
     shown = {}
@@ -98,6 +98,23 @@ def test_costs_on_planted_data_are_the_stored_ones():
     (robust,) = (k for k, cells in enumerate(lines("docs/robust.md")) if cells[1] == "default")
     costs = [cells[2] for cells in lines("docs/robust.md")[robust : robust + 3]]
     assert_shown(numbers(*costs), [rows["a tenth of outliers"][column] for column in ("rankwise", "libmf", "truth")])
+
+
+def test_errors_of_imputers_are_the_stored_ones():
+    methods = ("rankwise", "mean/mode", "KNN", "Iterative", "Iterative, coded")
+    rows, errors = stored("bench_tables"), {}
+    for row in rows:
+        relative = [float(row[method]) / float(row["constant"]) for method in methods]
+        errors.setdefault((row["table"], row["column"].partition("_")[0]), []).append(relative)
+    page = lines("docs/tables-results.md")
+    shown = {tuple(cells[:2]): cells[2:] for cells in page if tuple(cells[:2]) in errors}
+    assert set(shown) == set(errors)
+    for key, cells in shown.items():
+        assert_shown(numbers(*cells), [sum(column) / len(column) for column in zip(*errors[key], strict=True)])
+    wins = {cells[0].partition(",")[0].removesuffix(" table"): cells[1:3] for cells in page if cells[1].isdigit()}
+    for table in {row["table"] for row in rows}:
+        best = [row["best"] == "rankwise" for row in rows if row["table"] == table]
+        assert wins[table] == [str(len(best)), str(sum(best))]
 
 
 def test_ratios_to_other_libraries_are_the_stored_ones():

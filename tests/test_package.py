@@ -164,6 +164,16 @@ def test_the_conda_recipe_has_the_version_and_the_dependencies_of_pyproject():
     assert packages == project["dependencies"]
 
 
+def test_the_paper_is_short_and_cites_what_its_bibliography_has():
+    yaml = pytest.importorskip("yaml", reason="myst-parser brings it")
+    _, header, text = (ROOT / "paper/paper.md").read_text(encoding="utf-8").split("---\n", 2)
+    assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(yaml.safe_load(header))
+    assert len(text.split()) <= 1000
+    assert {"# Summary", "# Statement of need", "# References"} <= set(text.splitlines())
+    listed = re.findall(r"^@\w+\{(\w+),", (ROOT / "paper/paper.bib").read_text(encoding="utf-8"), re.M)
+    assert len(listed) == len(set(listed)) and set(re.findall(r"@(\w+)", text)) == set(listed)
+
+
 def test_the_readme_has_an_example():
     assert README_EXAMPLES
 
@@ -174,11 +184,21 @@ def test_the_readme_example_runs(example, tmp_path):
     run(example, tmp_path)
 
 
-def test_the_readme_commands_run(tmp_path, monkeypatch):
+def test_the_readme_commands_run_and_the_demo_prints_the_table_that_is_shown(tmp_path, monkeypatch):
     write_ratings(tmp_path)
     monkeypatch.chdir(tmp_path)
-    _, commands = examples_of("README.md", "sh")  # the first installs
-    for line in commands.splitlines():
-        done = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+    commands = re.findall(r"^rankwise (.*)$", "".join(examples_of("README.md", "sh")), re.M)
+    assert [command.split()[0] for command in commands] == ["demo", "fit", "evaluate", "recommend", "predict", "report"]
+    printed = {}
+    for line in commands:
+        done = CliRunner().invoke(main, shlex.split(line, comments=True))
         assert done.exit_code == 0, done.output
+        printed[line.split()[0]] = done.output
     assert {"films.rankwise", "films.html"} <= {path.name for path in tmp_path.iterdir()}
+    (shown,) = examples_of("README.md", "text")
+    scores = [re.findall(r"^ (.*) (\d+) +(\d\.\d+)", text, re.M) for text in (shown, printed["demo"])]
+    assert len(scores[0]) == 4 and scores[0] == scores[1]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 700

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -136,3 +137,26 @@ def test_the_site_builds_without_a_warning_and_without_a_network(tmp_path):
             r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]*)\"", page.read_text(encoding="utf-8")
         )
         assert not loaded, f"{page.name} loads {loaded}"
+    assert_usable_offline(tmp_path / "html")
+
+
+def assert_usable_offline(site):
+    """In Chromium without a network, the search finds pages and no page is wider than its window."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        return
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install 'rankwise[test]' brings playwright")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_context(offline=True).new_page()
+        page.goto((site / "index.html").as_uri())
+        page.fill("input.sidebar-search", "conformal")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert any("Predictions" in title for title in page.locator("#search-results li a").all_inner_texts())
+        for width in (390, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            for path in sorted(site.glob("*.html")):
+                page.goto(path.as_uri())
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path.name} at {width}"
+        browser.close()

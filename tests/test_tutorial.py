@@ -42,7 +42,7 @@ def test_the_tutorial_runs(folder):
 
 def test_the_pages_pictures_are_there_and_small():
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
-    shown = set(re.findall(r"\((pictures/\S+)\)", pages))
+    shown = set(re.findall(r"\((pictures/[^\s)]+)\)", pages))
     assert shown == {f"pictures/{path.name}" for path in (ROOT / "docs/pictures").iterdir()}
     assert all((ROOT / "docs" / name).stat().st_size < 150_000 for name in shown)
 

@@ -147,6 +147,21 @@ def test_products_of_the_maps_are_what_two_components_add(signs, axis):
     assert {text.get_text() for text in drawn.texts} == {str(place) for place in farthest}
 
 
+def test_labels_of_a_map_lie_inside_the_axes_and_do_not_overlap():
+    made = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
+    names = [f"a film with a long name, part {place}" for place in range(40)]
+    made = rw.Observations.from_coo(made.rows, made.cols, made.targets, made.shape, labels=(range(60), names))
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4), layout="constrained")
+    ax = plots.factor_map(
+        rw.MatrixCompletion("square", method="glrl", rank=2).fit(made), "columns", labels=8, ax=axes[1]
+    )
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert 4 <= len(boxes) <= 8
+    assert not any(box.count_overlaps(boxes[:k]) for k, box in enumerate(boxes))
+    assert all(ax.bbox.contains(*corner) for box in boxes for corner in (box.p0, box.p1))
+
+
 def test_names_are_drawn_as_text_never_as_formulas(tmp_path):
     names = [r"$\frac{$", "<script>", "100 $ & more $", "été 😀", "_^{}", "\\"]
     rows, cols = np.divmod(np.arange(36), 6)

@@ -258,7 +258,7 @@ def test_charts_take_the_colours_of_a_theme_that_changes(open_page):
     ("more", "words"),
     [
         ({"only_by": "ADMM"}, "ADMM keeps no path"),
-        ({"seen": False}, "does not say what was seen"),
+        ({"seen": False}, "does not store which entries were observed"),
         ({"chosen": 2}, "The model’s own rank"),
         ({"link": "log"}, "expected count"),
         ({"rank": 1, "shape": (3, 2)}, "rank-1 model of 3 rows and 2 columns"),

@@ -37,7 +37,7 @@ def run(options: EvaluateOptions) -> None:
     known = (rows >= 0) & (cols >= 0)
     scored = np.ones_like(known) if options.unknown == "offset" else known
     if not scored.any():
-        raise DataError(f"{entries.path}: the model knows no entry's row and column; try --unknown offset.")
+        raise DataError(f"{entries.path}: no entry has a row and a column of the model; try --unknown offset.")
     values = np.empty(0) if entries.values is None else entries.values[scored]
     rows, cols = rows[scored], cols[scored]
     predictions = {"model": predictions_at(model, rows, cols, rank=options.rank, scale="link")}

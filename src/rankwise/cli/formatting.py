@@ -37,7 +37,7 @@ def console() -> PlainConsole:
 
 
 def print_table(out: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of text under a title, without lines and colours if `out` is not a terminal.
+    """Print rows of text under a title, without lines and colors if `out` is not a terminal.
 
     A column whose name starts with ``>`` is aligned to the right.
     """

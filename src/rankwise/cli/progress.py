@@ -62,7 +62,7 @@ class FitProgress(logging.Handler):
         logger.setLevel(self._level)
 
     def __call__(self, record: Record) -> bool:
-        """Show an step; return whether the fit shall stop."""
+        """Show a step; return whether the fit shall stop."""
         self.n_steps = record.step
         if self._bar is not None:
             completed = record.step if self.total else record.wall_seconds
@@ -100,6 +100,6 @@ class FitProgress(logging.Handler):
 
 
 def describe(record: Record) -> str:
-    """Return the rank, the objective and the validation score of an step as text."""
+    """Return the rank, the objective and the validation score of a step as text."""
     score = "" if record.score is None else f", held out {format_decimals(record.score)}"
     return f"rank {record.rank}, objective {format_number(record.value)}{score}"

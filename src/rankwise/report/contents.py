@@ -69,7 +69,7 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
         lines.append(("Learned from", f"{n_observed:,} entries, {share} of the matrix"))
     if loss := facts.get("loss") or (model.loss and repr(model.loss)):
         lines.append(("Loss", str(loss)))
-    path = f"{model.only_by} keeps no other ranks" if model.only_by else f"ranks 0 to {model.longest} are kept"
+    path = f"{model.only_by} stores no other ranks" if model.only_by else f"ranks 0 to {model.longest} are stored"
     lines.append(("Rank", f"{model.rank}; {path}"))
     offsets = "none" if model.offsets is None else f"constant {model.offsets.constant:.4g}, one per row and per column"
     lines.append(("Offsets", offsets))
@@ -88,9 +88,9 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
 def _held_words(held: HeldOut) -> str:
     words = f"{held.targets.size:,} held-out entries"
     if held.n_unknown:
-        words += f"; {held.n_unknown:,} more were left out, as the model does not know their row or column"
+        words += f"; {held.n_unknown:,} more were left out, because their row or column is not in the model"
     if held.n_seen:
-        words += f"; {held.n_seen:,} of them are also in the data of the fit, which flatters the scores"
+        words += f"; {held.n_seen:,} of them are also in the data of the fit, which makes the scores too good"
     return words
 
 

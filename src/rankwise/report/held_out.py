@@ -55,7 +55,7 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     known = (rows >= 0) & (cols >= 0)
     if not known.any():
         raise DataError(
-            f"None of the {known.size} held-out entries has a row and a column that the model knows; "
+            f"None of the {known.size} held-out entries has a row and a column of the model; "
             "give entries of the matrix it was learned from, with the rows and columns named as they were there."
         )
     rows, cols, targets = rows[known], cols[known], held_out.targets[known].astype(np.float64)

@@ -4,6 +4,7 @@ Every function takes an estimator or a `LowRankModel`, draws on the matplotlib A
 figure) and returns the Axes.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..model.ranking import AXES
 from ..selection import Choice
 from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
 from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
+
+SPARE = 5  # points considered per label of `factor_map`
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:
@@ -35,7 +38,7 @@ def convergence(model: Any, *, ax: Any = None) -> Any:
     ax = axes_or_new(ax)
     ax.plot(history["wall_seconds"], history["value"], markersize=4, **line_style(0))
     ax.set_xlim(left=0)
-    return tidy(ax, "Convergence", "seconds", "value minimised (sum of losses and penalties)")
+    return tidy(ax, "Convergence", "seconds", "value minimized (sum of losses and penalties)")
 
 
 def rank_path(source: Any, *, ax: Any = None) -> Any:
@@ -139,6 +142,8 @@ def factor_map(
 ) -> Any:
     """Draw the rows or the columns as points in the plane of two components, the farthest with their labels.
 
+    A label that would overlap another one is left out, and the next farthest point is labelled instead.
+
     A coordinate is the factor times ``sqrt(abs(theta))``: the product of a row's and a column's coordinate is, up to
     sign, the component's contribution to the prediction on the link scale.
 
@@ -148,7 +153,7 @@ def factor_map(
     axis : {"rows", "columns"}, default="rows"
     components : pair of int, default=(0, 1)
     labels : int, default=10
-        Number of points with a label.
+        Largest number of points with a label.
     ax : Axes, optional
 
     Examples
@@ -168,15 +173,42 @@ def factor_map(
     x, y = (points[:, k] for k in components)
     ax = axes_or_new(ax)
     ax.scatter(x, y, s=9, alpha=0.5, color=COLORS[0], linewidths=0)
-    for place in np.argsort(-np.hypot(x, y), kind="stable")[:labels]:
-        outward = {"xytext": (-3, 3), "ha": "right"} if x[place] < 0 else {"xytext": (3, 3), "ha": "left"}
-        at = {"textcoords": "offset points", "fontsize": "x-small", "parse_math": False, **outward}
-        ax.annotate(str(names[place]), (x[place], y[place]), **at)
     ax.margins(x=0.3 if labels else None)  # room for the names, which point away from the middle
     for line in (ax.axhline, ax.axvline):
         line(0.0, color="grey", linewidth=0.8, zorder=0)
     first, second = (f"component {k} (root of the prediction's unit)" for k in components)
-    return tidy(ax, f"The {axis} by two components", first, second)
+    tidy(ax, f"The {axis} by two components", first, second)
+    if labels:
+        farthest = np.argsort(-np.hypot(x, y), kind="stable")[: SPARE * labels]
+        label_points(ax, x[farthest], y[farthest], [str(names[place]) for place in farthest], labels)
+    return ax
+
+
+def label_points(ax: Any, x: Array, y: Array, names: Sequence[str], n: int) -> None:
+    """Write the names of at most `n` of the points beside them, skipping those that would cover a name or a point.
+
+    Each name is tried on the outer side of its point, above and below, then on the inner side, and must fit into the
+    axes. Names are placed for the size that the figure has now.
+    """
+    ax.figure.figure.draw_without_rendering()  # settles the layout, and with it the places of the points
+    spots = ax.transData.transform(np.column_stack((x, y)))
+    boxes: list[Any] = []
+    for place, name in enumerate(names):
+        if len(boxes) == n:
+            break
+        style = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": "x-small", "parse_math": False}
+        text = ax.annotate(name, (x[place], y[place]), **style)
+        out = -3 if x[place] < 0 else 3
+        for right, up in ((out, 3), (out, -3), (-out, 3), (-out, -3)):
+            text.set(position=(right, up), ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top")
+            box = text.get_window_extent()
+            fits = ax.bbox.contains(*box.p0) and ax.bbox.contains(*box.p1)
+            covers = ((spots > box.p0) & (spots < box.p1)).all(axis=1).any()
+            if fits and not covers and not box.count_overlaps(boxes):
+                boxes.append(box.padded(1))
+                break
+        else:
+            text.remove()
 
 
 def model_of(source: Any) -> LowRankModel:

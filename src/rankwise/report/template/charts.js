@@ -27,8 +27,8 @@ function tickLabels(plot, ticks, axis, space, step) {
   return ticks.map((tick) => tick === null ? null : label(tick));
 }
 
-// Wide enough for the longest number on the axis.
-const tickSpace = (plot, ticks) => 16 + 7 * Math.max(1, ...(ticks || []).map((tick) => String(tick).length));
+// Wide enough for the longest number on the axis, and a gap to the axis label.
+const tickSpace = (plot, ticks) => 24 + 7 * Math.max(1, ...(ticks || []).map((tick) => String(tick).length));
 
 // Lines (or bars) over x. `mark` names a place on x with a vertical line, and may be changed later.
 class Chart {

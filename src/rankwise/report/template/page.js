@@ -55,7 +55,7 @@ function fillAbout() {
   }));
   show("commands-section", contents.commands.length);
   byId("commands").textContent = contents.commands.join("\n");
-  byId("holds").textContent = `This file holds ${held().join(", ")}. It asks no network for anything.`;
+  byId("holds").textContent = `This file holds ${held().join(", ")}. It needs no network.`;
 }
 
 // What somebody who gets the file can read in it.
@@ -173,9 +173,9 @@ class Recommender {
       : `the ${number(held)} ${seen ? "most active" : "first"} of ${number(all)} ${things}`);
     const parts = `${part(rows.length, n_rows, "rows")} and ${part(cols.length, n_cols, "columns")}`;
     const cut = rows.length < n_rows || cols.length < n_cols ? ` To stay small, the page holds ${parts}.` : "";
-    const known = seen ? "Columns that the row has been seen with are left out."
-      : "The model does not say what was seen, so columns that the row has been seen with may be among them.";
-    return `The ${SHOWN} columns of largest prediction, at the rank of the slider above. ${known}${cut}`;
+    const known = seen ? "Columns in which the row has an observed entry are left out."
+      : "The model does not store which entries were observed, so observed ones may be among them.";
+    return `The ${SHOWN} columns with the highest predictions at the rank of the slider above, without a deduction for uncertainty. ${known}${cut}`;
   }
 
   suggest() {
