@@ -17,6 +17,7 @@ from .._checks import is_number, one_of
 from .._digests import checksum
 from .._errors import LossError
 from ..kernels import formulas
+from ..kernels.expected import mirrored_expected
 from ..kernels.formulas import Formulas, declare
 from ..kernels.jit import INLINED
 from .base import Loss, takes_signs
@@ -30,10 +31,12 @@ Function = Callable[[float, float], float]
 Kinks = Callable[[float], tuple[float, float, float, float, float]]
 
 _numbers = itertools.count()
-_COMPILED: dict[Any, Formulas] = {}  # by the definitions of value, slope, curvature and kinks
+_COMPILED: dict[Any, Formulas] = {}  # by smoothness and the definitions of value, slope, curvature and kinks
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
 N_MEASURED = 1000  # targets among which those are chosen at which a loss is measured
+_LEAST_STEPS = 1e-9, 1e-6  # of first and second differences, relative to x
+LEVEL_MATTERS = 1e-5  # relative change of a loss by a level that shows that it is no function of the error alone
 ORDINARY = 2.0**12  # sizes of losses between its inverse and itself are left as they are
 
 
@@ -43,7 +46,7 @@ class CustomFormula(NamedTuple):
     level: float
     unit: float
     per_size: float
-    step: float  # of first differences, in the units of x
+    step: float  # of first differences, in the units of x and o
     wide_step: float  # of second differences
 
 
@@ -95,6 +98,8 @@ class CustomLoss(Loss):
 
     name = "custom"
     _measured: Measured | None = None
+    _spread = 1.0  # of the targets, in the units of x and o; known once the loss has been measured
+    _level = 0.0  # added to what the function is called with
 
     def __init__(self, value: Function, declaration: Declaration) -> None:
         self.title = getattr(value, "__name__", "loss")
@@ -118,10 +123,10 @@ class CustomLoss(Loss):
     @property
     def formula(self) -> Any:
         """Units, and the steps of differences, which are wider where a large level has eaten digits."""
-        level, unit, size = self.units
-        rounding = float(np.finfo(float).eps) * abs(level) / unit  # of x and o, in stored units
+        _, unit, size = self.units
+        rounding = float(np.finfo(float).eps) * abs(self._level) / (unit * self._spread)  # of x and o, in spreads
         steps = max(_STEP, rounding**0.5), max(_WIDE_STEP, rounding ** (1 / 3))
-        return self.formulas.parameters(level, unit, 1.0 / size, *steps)
+        return self.formulas.parameters(self._level, unit, 1.0 / size, *(self._spread * step for step in steps))
 
     @property
     def has_units(self) -> bool:
@@ -129,13 +134,26 @@ class CustomLoss(Loss):
         return self.link == "identity" and not takes_signs(self)
 
     def in_units(self, units: Units) -> Loss:
-        """Return the loss of numbers stored in these units; the function itself is called in those of the targets."""
+        """Return the loss of numbers stored in these units; the function itself is called in those of the targets.
+
+        A function of the error alone is called without the level, which would cost it digits.
+        """
+        original: CustomLoss = self.original  # type: ignore[assignment]
         if units == UNCHANGED:
-            return self.original
-        changed = self.original._with(units=units, _original=self.original)
+            return original
+        level = 0.0 if original._ignores(units.level, units.unit) else units.level
+        changed = original._with(units=units, _original=original, _level=level)
         if changed.lipschitz is not None:
             changed.lipschitz *= units.unit**2 / units.size
         return changed  # type: ignore[no-any-return]
+
+    def _ignores(self, level: float, unit: float) -> bool:
+        """Return whether a level added to prediction and target changes no value."""
+        x, o = (unit * part for part in np.mgrid[-4:4:9j, -2:2:5j])
+        with np.errstate(all="ignore"):
+            plain, raised = self.value(x, o), self.value(level + x, level + o)
+            changes = np.abs(raised - plain)
+        return bool(level and np.all(changes <= LEVEL_MATTERS * np.abs(plain).max()))
 
     def measured(self, entries: Any) -> "CustomLoss":
         """Return the loss with its density measured at the targets, if it has one."""
@@ -145,7 +163,8 @@ class CustomLoss(Loss):
         targets = self.units.stored(entries.few_targets(N_MEASURED), np.float64)
         if not self.in_domain(entries.few_targets(N_MEASURED)).all():  # refused by `check_targets`
             return self
-        return self._with(_measured=Measured.of(self, targets, spread), _original=self.original)  # type: ignore[no-any-return]
+        known = self._with(_spread=spread if spread < np.inf else 1.0, _original=self.original)
+        return known._with(_measured=Measured.of(known, targets, spread))  # type: ignore[no-any-return]
 
     def unit_size(self, unit: float, entries: Any) -> float:
         """Return the power of two next to the typical loss of the entries; 1 for ordinary sizes."""
@@ -173,7 +192,8 @@ class CustomLoss(Loss):
         Numba never releases machine code, some megabytes for each loss, so losses with equal code share it.
         """
         declared = self._declared
-        key = tuple(map(_definition, (self._value, declared.slope, declared.curvature, declared.kinks)))
+        functions = (self._value, declared.slope, declared.curvature, declared.kinks)
+        key = (bool(self.smooth), *map(_definition, functions))
         if key not in _COMPILED:
             # Numba tells types apart by their names, so each loss needs one of its own.
             kind = type(f"CustomFormula{next(_numbers)}", (CustomFormula,), {"__module__": "outside"})
@@ -348,17 +368,17 @@ def _vectorizing(part: Any) -> Any:
 
 def _complete(kind: type[Any], title: str, value: Function, declared: Declaration) -> Formulas:
     """Formulas in the kernels' form ``(p, x, o)``, with central differences for missing derivatives."""
-    f = _jit(value, title)
+    f, (narrow, wide) = _jit(value, title), _LEAST_STEPS
 
     def value_of(p, x, o):  # type: ignore[no-untyped-def]
         return f(p.level + p.unit * x, p.level + p.unit * o) * p.per_size
 
     def difference(p, x, o):  # type: ignore[no-untyped-def]
-        h, at = p.step * max(1.0, abs(x)), p.level + p.unit * o
+        h, at = max(p.step, narrow * abs(x)), p.level + p.unit * o
         return (f(p.level + p.unit * (x + h), at) - f(p.level + p.unit * (x - h), at)) / (2.0 * h) * p.per_size
 
     def second_difference(p, x, o):  # type: ignore[no-untyped-def]
-        h, at, middle = p.wide_step * max(1.0, abs(x)), p.level + p.unit * o, p.level + p.unit * x
+        h, at, middle = max(p.wide_step, wide * abs(x)), p.level + p.unit * o, p.level + p.unit * x
         outer = f(p.level + p.unit * (x + h), at) + f(p.level + p.unit * (x - h), at)
         return (outer - 2.0 * f(middle, at)) / (h * h) * p.per_size
 
@@ -368,6 +388,8 @@ def _complete(kind: type[Any], title: str, value: Function, declared: Declaratio
         _with_parameters(declared.slope, title, 1) if declared.slope else difference,
         _with_parameters(declared.curvature, title, 2) if declared.curvature else second_difference,
         kinks=_kinks(declared.kinks, title) if declared.kinks else None,
+        expected=None if declared.smooth else mirrored_expected,
+        bound=False,
     )
 
 
