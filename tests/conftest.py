@@ -33,7 +33,7 @@ OWN_LAWS = ("best_weight", "expected", "kernels", "losses", "nonsmooth_losses", 
 # Of a law with more than `MOST_CASES` cases, `make test` runs so many: the first, the last and those evenly between.
 # In the files of `EACH_A_LAW` the cases of a test are different laws, and all of them run.
 MOST_CASES = 4
-EACH_A_LAW = ("sklearn", "doctests", "pages", "package", "platforms", "refusals", "losses", "examples")
+EACH_A_LAW = ("sklearn", "doctests", "pages", "package", "platforms", "refusals", "laws", "losses", "examples")
 THOROUGH = {"Absolute", "Logistic", "Square"}
 # The longest files, which two processes begin with; neighbours compile different kernels.
 FIRST = (

@@ -171,7 +171,7 @@ def edited_array(content: bytes, recipe: Recipe) -> bytes:
                 array = array.astype(
                     recipe.one_of(["f2", "f4", "f8", ">f8", "i4", "u8", "U3", "S2", "?", "M8[s]", "c8"])
                 )
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RuntimeError):
                 array = array.reshape(-1)
     else:
         array = recipe.one_of([array.T, array.reshape(-1), array[None], np.concatenate([array.reshape(-1)] * 2)])

@@ -39,9 +39,9 @@ LOSSES += [Huber(0.4), Quantile(0.8), EpsilonInsensitive(0.3), EpsilonInsensitiv
 
 BOUNDED = [loss for loss in LOSSES if majorised(loss.formula)]
 
-AVERAGED = [loss for loss in LOSSES if not majorised(loss.formula)] + [rounded, lopsided]
+AVERAGED = [loss for loss in LOSSES if not majorised(loss.formula)] + [rounded]
 
-LOSSES = BOUNDED + AVERAGED
+LOSSES = [*BOUNDED, *AVERAGED, lopsided]
 
 COLUMNS = [Square(), Huber(0.4), Logistic(), Poisson(), *ORDERED, Absolute(), Quantile(0.8), Hinge()]
 

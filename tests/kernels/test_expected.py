@@ -9,6 +9,7 @@ from loss_cases import AVERAGED, BOUNDED, COMPILED, LOSSES, lopsided, rounded
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
+import rankwise
 from rankwise.kernels.expected import expected_at
 from rankwise.losses import (
     Absolute,
@@ -23,6 +24,8 @@ from rankwise.losses import (
     SquaredHinge,
 )
 
+user_absolute = rankwise.loss(lambda x, o: abs(x - o))
+user_square = rankwise.loss(lambda x, o: 0.5 * (x - o) * (x - o))
 SMOOTH = [Square(), Huber(0.4), Logistic(), SquaredHinge(), SmoothHinge(), Poisson()]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 every_compiled_loss = pytest.mark.parametrize("loss", but_rarely(COMPILED), ids=repr)
@@ -89,8 +92,17 @@ def test_even_at_a_kink_everything_is_finite_and_near_the_loss(loss):
         for x in (0.0, o, o - 0.3, o + 0.3, o + 1.0):
             found = expected_at(loss.formula, float(x), 0.0, float(o))
             assert np.isfinite(found).all() and found[2] >= -1e-6  # rounding of slopes by differences
-            # a corner of a user's loss is looked at from 1e-4 away on either side
-            assert found[0] == pytest.approx(float(loss.value(x, o)), abs=1e-4 if loss is lopsided else 2 * SHARP)
+            assert found[0] == pytest.approx(float(loss.value(x, o)), abs=2 * SHARP)
+
+
+@pytest.mark.parametrize(
+    "ours, own", [(Absolute(), user_absolute), (Quantile(0.35), lopsided), (Square(), user_square)]
+)
+def test_a_users_loss_that_may_have_corners_has_the_expected_loss_of_ours(ours, own):
+    factor = 2.0 if own is lopsided else 1.0
+    for m, s, o in points(own, np.random.default_rng(6)):
+        wanted = np.multiply(expected_at(ours.formula, m, s, o), factor)
+        np.testing.assert_allclose(expected_at(own.formula, m, s, o), wanted, rtol=1e-6, atol=1e-6)
 
 
 def mean_loss(loss, m, s, o):

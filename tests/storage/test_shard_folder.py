@@ -345,6 +345,15 @@ def test_a_manifest_that_lies_is_refused_though_its_digest_holds(tmp_path, field
         list(rw.ShardFolder(folder).pieces())
 
 
+def test_a_manifest_with_far_more_columns_than_entries_is_refused(tmp_path):
+    """Else the first look at the entries takes memory for all of these columns."""
+    folder = written(tmp_path)
+    rows, _ = rw.ShardFolder(folder).shape
+    rewritten(folder, shape=[rows, 2**31])
+    with pytest.raises(rw.ShardFileError, match="damaged"):
+        rw.ShardFolder(folder)
+
+
 def test_a_later_format_asks_for_an_update(tmp_path):
     folder = written(tmp_path)
     rewritten(folder, version=2)

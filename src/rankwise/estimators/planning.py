@@ -1,6 +1,5 @@
 """Resolution of an estimator's parameters into a loss, an objective, a solver and a rank."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +11,7 @@ from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
-from ..losses.units import Units
+from ..losses.units import WIDEST, Units
 from ..model import LowRankModel
 from ..objectives import Objective, Problem
 from ..observations import AnyEntries, need_in_memory
@@ -184,7 +183,7 @@ def ridge_units(loss: Loss, entries: AnyEntries) -> tuple[float, float]:
     like the square scales as u squared, the piecewise-linear losses as u.
     """
     spread = entries.target_facts().spread if loss.has_units else 0.0
-    if not 0 < spread < math.inf:
+    if not 1 / WIDEST < spread < WIDEST:  # zero, or refused by `Units`
         return 1.0, 1.0
     loss = loss.measured(entries)
     return loss.typical(spread, order=1), loss.typical(spread, order=2)

@@ -6,7 +6,8 @@ its slope in m, and a weight w: near (m, s) it is approximated by ``value + slop
 A loss with kinks is bounded through ``|r| <= (r**2 / c + c) / 2`` with ``c**2 = E[r**2]``, and so is Huber's. There the
 quadratic lies above the bound everywhere, so that its minimizer never increases the bound. Losses that declare no such
 bound are averaged over the two points m - sqrt(s) and m + sqrt(s), which is exact up to the third moment; there the
-quadratic is Newton's, and the caller must check that its minimizer is an improvement.
+quadratic is Newton's, and the caller must check that its minimizer is an improvement. So must it for a loss of a user's
+that may have corners, whose bound is taken for granted at its target.
 """
 
 import math
@@ -29,6 +30,19 @@ def two_point_expected(p, m, s, o):
     weight = max(0.0, (right - left) / (2.0 * d))  # against rounding; and zero, not NaN, between two infinite slopes
     value = 0.5 * (value_at(p, m - d, o) + value_at(p, m + d, o) - weight * (wide - s))
     return value, 0.5 * (left + right), weight
+
+
+def mirrored_expected(p, m, s, o):
+    """For a loss that may have a corner at its target: the even part in the error r = m - o at ``sqrt(r**2 + s)``.
+
+    The odd part stays at r. Equals the bounds of the absolute and the quantile loss, and the average of the square
+    loss.
+    """
+    r = m - o
+    c = math.sqrt(r * r + s + SQUARE_FLOOR)
+    value = 0.5 * (value_at(p, o + c, o) + value_at(p, o - c, o) + value_at(p, m, o) - value_at(p, o - r, o))
+    weight = max(0.0, 0.5 * (slope_at(p, o + c, o) - slope_at(p, o - c, o)) / c)
+    return value, weight * r + 0.5 * (slope_at(p, m, o) + slope_at(p, o - r, o)), weight
 
 
 def expected_at(p, m, s, o):

@@ -3,48 +3,33 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-import numba
 import numpy as np
 
 from .._arrays import Array
 from .._checks import is_number, one_of
 from .._digests import checksum
 from .._errors import LossError
-from ..kernels import formulas
 from ..kernels.formulas import Formulas, declare
-from ..kernels.jit import INLINED
 from .base import Loss, takes_signs
 from .custom_check import check_on_grid
+from .custom_formulas import CustomFormula, Function, Kinks, complete
 from .density import Measured
 from .domains import REALS, Domain
 from .links import LINKS
 from .units import UNCHANGED, Units
 
-Function = Callable[[float, float], float]
-Kinks = Callable[[float], tuple[float, float, float, float, float]]
-
 _numbers = itertools.count()
-_COMPILED: dict[Any, Formulas] = {}  # by the definitions of value, slope, curvature and kinks
+_COMPILED: dict[Any, Formulas] = {}  # by smoothness and the definitions of value, slope, curvature and kinks
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
 N_MEASURED = 1000  # targets among which those are chosen at which a loss is measured
+LEVEL_MATTERS = 1e-5  # relative change of a loss by a level that shows that it is no function of the error alone
 ORDINARY = 2.0**12  # sizes of losses between its inverse and itself are left as they are
-
-
-class CustomFormula(NamedTuple):
-    """Parameters of every custom loss: ``f(level + unit x, level + unit o) * per_size``."""
-
-    level: float
-    unit: float
-    per_size: float
-    step: float  # of first differences, in the units of x
-    wide_step: float  # of second differences
 
 
 @dataclass(frozen=True)
@@ -95,6 +80,8 @@ class CustomLoss(Loss):
 
     name = "custom"
     _measured: Measured | None = None
+    _spread = 1.0  # of the targets, in the units of x and o; known once the loss has been measured
+    _level = 0.0  # added to what the function is called with
 
     def __init__(self, value: Function, declaration: Declaration) -> None:
         self.title = getattr(value, "__name__", "loss")
@@ -118,10 +105,10 @@ class CustomLoss(Loss):
     @property
     def formula(self) -> Any:
         """Units, and the steps of differences, which are wider where a large level has eaten digits."""
-        level, unit, size = self.units
-        rounding = float(np.finfo(float).eps) * abs(level) / unit  # of x and o, in stored units
+        _, unit, size = self.units
+        rounding = float(np.finfo(float).eps) * abs(self._level) / (unit * self._spread)  # of x and o, in spreads
         steps = max(_STEP, rounding**0.5), max(_WIDE_STEP, rounding ** (1 / 3))
-        return self.formulas.parameters(level, unit, 1.0 / size, *steps)
+        return self.formulas.parameters(self._level, unit, 1.0 / size, *(self._spread * step for step in steps))
 
     @property
     def has_units(self) -> bool:
@@ -129,13 +116,26 @@ class CustomLoss(Loss):
         return self.link == "identity" and not takes_signs(self)
 
     def in_units(self, units: Units) -> Loss:
-        """Return the loss of numbers stored in these units; the function itself is called in those of the targets."""
+        """Return the loss of numbers stored in these units; the function itself is called in those of the targets.
+
+        A function of the error alone is called without the level, which would cost it digits.
+        """
+        original: CustomLoss = self.original  # type: ignore[assignment]
         if units == UNCHANGED:
-            return self.original
-        changed = self.original._with(units=units, _original=self.original)
+            return original
+        level = 0.0 if original._ignores(units.level, units.unit) else units.level
+        changed = original._with(units=units, _original=original, _level=level)
         if changed.lipschitz is not None:
             changed.lipschitz *= units.unit**2 / units.size
         return changed  # type: ignore[no-any-return]
+
+    def _ignores(self, level: float, unit: float) -> bool:
+        """Return whether a level added to prediction and target changes no value."""
+        x, o = (unit * part for part in np.mgrid[-4:4:9j, -2:2:5j])
+        with np.errstate(all="ignore"):
+            plain, raised = self.value(x, o), self.value(level + x, level + o)
+            changes = np.abs(raised - plain)
+        return bool(level and np.all(changes <= LEVEL_MATTERS * np.abs(plain).max()))
 
     def measured(self, entries: Any) -> "CustomLoss":
         """Return the loss with its density measured at the targets, if it has one."""
@@ -145,7 +145,8 @@ class CustomLoss(Loss):
         targets = self.units.stored(entries.few_targets(N_MEASURED), np.float64)
         if not self.in_domain(entries.few_targets(N_MEASURED)).all():  # refused by `check_targets`
             return self
-        return self._with(_measured=Measured.of(self, targets, spread), _original=self.original)  # type: ignore[no-any-return]
+        known = self._with(_spread=spread if spread < np.inf else 1.0, _original=self.original)
+        return known._with(_measured=Measured.of(known, targets, spread))  # type: ignore[no-any-return]
 
     def unit_size(self, unit: float, entries: Any) -> float:
         """Return the power of two next to the typical loss of the entries; 1 for ordinary sizes."""
@@ -173,11 +174,12 @@ class CustomLoss(Loss):
         Numba never releases machine code, some megabytes for each loss, so losses with equal code share it.
         """
         declared = self._declared
-        key = tuple(map(_definition, (self._value, declared.slope, declared.curvature, declared.kinks)))
+        functions = (self._value, declared.slope, declared.curvature, declared.kinks)
+        key = (bool(self.smooth), *map(_definition, functions))
         if key not in _COMPILED:
             # Numba tells types apart by their names, so each loss needs one of its own.
             kind = type(f"CustomFormula{next(_numbers)}", (CustomFormula,), {"__module__": "outside"})
-            _COMPILED[key] = declare(_complete(kind, self.title, self._value, declared))
+            _COMPILED[key] = declare(complete(kind, self.title, self._value, declared))
         return _COMPILED[key]
 
     @property
@@ -262,36 +264,6 @@ def loss(
     return CustomLoss(value, declaration)
 
 
-def _jit(function: Callable[..., Any], title: str, *, kinks: bool = False) -> Any:
-    """Compile a user's function, with calls of `math` and `numpy` replaced by our own, which vectorize."""
-    function = getattr(function, "py_func", function)
-    if not isinstance(function, FunctionType):
-        raise LossError(f"The loss `{title}` must be made of Python functions of two numbers, got {function!r}.")
-    swapped = {name: _vectorizing(part) for name, part in function.__globals__.items()}
-    fresh = FunctionType(function.__code__, swapped, function.__name__, function.__defaults__, function.__closure__)
-    fresh.__kwdefaults__ = function.__kwdefaults__
-    compiled = numba.njit(**INLINED)(fresh)
-
-    def call(x, o):  # type: ignore[no-untyped-def]
-        return compiled(x, o)
-
-    def five(o):  # type: ignore[no-untyped-def]
-        slope, first, jump, second, other = compiled(o)
-        return float(slope), float(first), float(jump), float(second), float(other)
-
-    whole = numba.njit(**INLINED)(five if kinks else call)
-    try:
-        inspect.signature(function).bind(*(0.0,) if kinks else (0.0, 0.0))
-        whole.compile("UniTuple(float64, 5)(float64)" if kinks else "float64(float64, float64)")
-    except (numba.core.errors.NumbaError, TypeError) as error:
-        raise LossError(
-            f"The loss `{title}` cannot be compiled: {_reason(error)}. "
-            "Use plain arithmetic, abs, min, max, `if` and functions of `math` on "
-            + ("one number, and return five." if kinks else "two numbers.")
-        ) from error
-    return whole if kinks else compiled
-
-
 def _code_and_constants(function: Any) -> Any:
     """Byte code of a function, its defaults, and the numbers it takes from enclosing scopes."""
     function = getattr(function, "py_func", function)
@@ -323,73 +295,3 @@ def _definition(part: Any, depth: int = 0) -> Any:
     near, far = inspect.getclosurevars(function)[:2]
     outside = tuple((name, _definition(value, depth + 1)) for name, value in sorted({**far, **near}.items()))
     return repr((_code(function.__code__), function.__defaults__, function.__kwdefaults__)), outside
-
-
-def _reason(error: Exception) -> str:
-    lines = [line.strip().rstrip(".:") for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if not line.startswith("Failed in")), lines[0])
-
-
-_OWN = {"exp": formulas.exp, "log": formulas.log, "log1p": formulas.log1p}
-_BY_FUNCTION = {getattr(module, name): own for module in (math, np) for name, own in _OWN.items()}
-
-
-def _vectorizing(part: Any) -> Any:
-    """A global of the user's function, with exp, log and log1p replaced by our own."""
-    if part is math or part is np:
-        module = ModuleType(part.__name__)
-        module.__dict__.update(part.__dict__)
-        module.__dict__.update(_OWN)
-        return module
-    if isinstance(part, type(math.exp) | np.ufunc):
-        return _BY_FUNCTION.get(part, part)
-    return part
-
-
-def _complete(kind: type[Any], title: str, value: Function, declared: Declaration) -> Formulas:
-    """Formulas in the kernels' form ``(p, x, o)``, with central differences for missing derivatives."""
-    f = _jit(value, title)
-
-    def value_of(p, x, o):  # type: ignore[no-untyped-def]
-        return f(p.level + p.unit * x, p.level + p.unit * o) * p.per_size
-
-    def difference(p, x, o):  # type: ignore[no-untyped-def]
-        h, at = p.step * max(1.0, abs(x)), p.level + p.unit * o
-        return (f(p.level + p.unit * (x + h), at) - f(p.level + p.unit * (x - h), at)) / (2.0 * h) * p.per_size
-
-    def second_difference(p, x, o):  # type: ignore[no-untyped-def]
-        h, at, middle = p.wide_step * max(1.0, abs(x)), p.level + p.unit * o, p.level + p.unit * x
-        outer = f(p.level + p.unit * (x + h), at) + f(p.level + p.unit * (x - h), at)
-        return (outer - 2.0 * f(middle, at)) / (h * h) * p.per_size
-
-    return Formulas(
-        kind,
-        value_of,
-        _with_parameters(declared.slope, title, 1) if declared.slope else difference,
-        _with_parameters(declared.curvature, title, 2) if declared.curvature else second_difference,
-        kinks=_kinks(declared.kinks, title) if declared.kinks else None,
-    )
-
-
-def _with_parameters(function: Function, title: str, order: int) -> Any:
-    compiled = _jit(function, title)
-
-    def first(p, x, o):  # type: ignore[no-untyped-def]
-        return compiled(p.level + p.unit * x, p.level + p.unit * o) * (p.unit * p.per_size)
-
-    def second(p, x, o):  # type: ignore[no-untyped-def]
-        return compiled(p.level + p.unit * x, p.level + p.unit * o) * (p.unit * p.unit * p.per_size)
-
-    return first if order == 1 else second
-
-
-def _kinks(function: Kinks, title: str) -> Any:
-    compiled = _jit(function, title, kinks=True)
-
-    def kinks(p, o):  # type: ignore[no-untyped-def]
-        slope, first, jump, second, other = compiled(p.level + p.unit * o)
-        factor = p.unit * p.per_size
-        places = (first - p.level) / p.unit, (second - p.level) / p.unit
-        return slope * factor, places[0], jump * factor, places[1], other * factor
-
-    return kinks

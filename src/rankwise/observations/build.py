@@ -41,9 +41,14 @@ def as_indices(indices: ArrayLike, size: int | None, axis: str, *, copy: bool = 
     return array.astype(np.uint32, copy=copy), size
 
 
+def is_huge(n_rows: int, n_cols: int, n_observed: int) -> bool:
+    """Return whether nearly all rows and columns of a large matrix would be empty."""
+    return n_rows + n_cols > max(20_000_000, 100 * n_observed)
+
+
 def refuse_huge(n_rows: int, n_cols: int, n_observed: int) -> None:
     """Raise DataError if nearly all rows and columns would be empty, as when ids are given for indices."""
-    if n_rows + n_cols > max(20_000_000, 100 * n_observed):
+    if is_huge(n_rows, n_cols, n_observed):
         raise DataError(
             f"A matrix of {n_rows} rows and {n_cols} columns with {n_observed} entries would be nearly all empty; "
             "if these are ids, number them with `Observations.from_labels`."

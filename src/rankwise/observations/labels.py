@@ -303,8 +303,15 @@ def _as_array(labels: object, axis: str) -> Array:
 
 
 def _as_objects(labels: Array) -> Array:
-    """Convert NumPy's text of variable length, which files cannot hold, to objects; return other labels unchanged."""
-    return labels.astype(object) if labels.dtype.kind == "T" else labels
+    """Convert NumPy's text of variable length to objects, and objects that are all integers to integers.
+
+    Files can hold neither as they are. Other labels are returned unchanged.
+    """
+    if labels.dtype.kind == "T":
+        return labels.astype(object)
+    if labels.dtype.kind == "O" and labels.size and all(type(label) is int for label in labels.flat):
+        return np.array(labels.tolist()) if max(map(abs, labels.flat)) < 2**63 else labels
+    return labels
 
 
 def _distinct(labels: Array, axis: str, **options: Any) -> Any:

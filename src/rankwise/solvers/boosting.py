@@ -12,7 +12,7 @@ from .base import NamedSolver
 from .cores import compress
 from .duality import Top
 from .penalty import NuclearNormSolver, PenaltyState
-from .steps import Valued, bisect, minimise
+from .steps import Valued, bisect, minimise, tilted
 from .validation import need_count
 
 NEGLIGIBLE = 1e-6  # singular values below this fraction of the largest are removed
@@ -70,7 +70,7 @@ class Boosting(NuclearNormSolver):
         U, V = (side.astype(np.float64) * np.sqrt(point.theta) for side in (point.U, point.V))
         n_evaluations = 0
         if top.sigma > state.weight and point.rank < state.most:
-            weight, n_evaluations = bisect(_tilted(objective, top, state.weight))
+            weight, n_evaluations = bisect(tilted(objective.along(-top.u, top.v), state.weight))
             U, V = np.column_stack((U, -np.sqrt(weight) * top.u)), np.column_stack((V, np.sqrt(weight) * top.v))
         if U.shape[1] == 0:
             return 0, n_evaluations
@@ -81,17 +81,6 @@ class Boosting(NuclearNormSolver):
         X = compress(U, V, NEGLIGIBLE)
         objective.move(X.s, X.U, X.V)
         return 0, n_evaluations + used
-
-
-def _tilted(objective: Movable, top: Top, weight: float) -> Valued:
-    """Return ``(1, b) -> f(X - b u v.T) + weight b``, with its gradient."""
-    plane = objective.along(-top.u, top.v)
-
-    def value(c: Array) -> tuple[float, Array]:
-        found, slopes = plane(c)
-        return found + weight * float(c[1]), slopes + np.array([0.0, weight])
-
-    return value
 
 
 def _factors(objective: Movable, weight: float) -> Valued:

@@ -21,14 +21,19 @@ def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tupl
     """
     if objective.lipschitz is not None:
         return -sigma / objective.lipschitz, 0
-    return backtrack(objective.along(u, v), sigma)
+    return backtrack(objective.along(u, v), sigma, objective.smooth)
 
 
-def backtrack(phi: Restriction, sigma: float) -> tuple[float, int]:
-    """Return ``w = -sigma / L`` with ``f(X + w D) <= f(X) - sigma**2 / (2 L)``, L found by halving or doubling."""
+def backtrack(phi: Restriction, sigma: float, smooth: bool = True) -> tuple[float, int]:
+    """Return ``w = -sigma / L`` with ``f(X + w D) <= f(X) - sigma**2 / (2 L)``, L found by halving or doubling.
+
+    The search starts from the curvature at X, or from the smallest L with which a positive f stays positive.
+    """
     here = np.array([1.0, 0.0])
     value, _ = phi(here)
-    curvature = phi.curve(here, np.array([0.0, 1.0]))[1]
+    curvature = phi.curve(here, np.array([0.0, 1.0]))[1] if smooth else 0.0
+    if not 0 < curvature < np.inf:
+        curvature = sigma**2 / (2 * value) if value > 0 else 1.0
     bound = curvature if 0 < curvature < np.inf else 1.0
 
     def holds(bound: float) -> bool:
@@ -100,6 +105,16 @@ def minimise(phi: Valued, start: Array, scale: Array, max_iter: int, gtol: float
     options = {"maxiter": max_iter, "gtol": gtol}
     minimize(scaled, np.zeros_like(start), jac=True, method="L-BFGS-B", options=options)
     return best, n_evaluations
+
+
+def tilted(phi: Valued, tilt: float) -> Valued:
+    """Return ``c -> phi(c) + tilt c[1]``, with its gradient."""
+
+    def value(c: Array) -> tuple[float, Array]:
+        found, slopes = phi(c)
+        return found + tilt * float(c[1]), slopes + np.array([0.0, tilt])
+
+    return value
 
 
 def bisect(phi: Valued) -> tuple[float, int]:

@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from ..losses import Loss
 from ..model import Offsets
-from ..objectives import Problem
+from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import RowSettings, Side
 from .row_priors import RowPrior
-from .steps import bisect
+from .steps import bisect, tilted
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
 MOVING = 0.006  # relative decrease of the learned noise in a sweep above which a fit is not settled
+FLAT = 1e-9  # slope, relative to the usual one, below which the loss of a constant is flat
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
 
@@ -141,14 +142,32 @@ def place_constant(problem: Problem, constant: float) -> None:
 
 
 def best_constant(problem: Problem) -> float:
-    """Constant prediction of least value, for a problem at X = 0 without offsets."""
+    """Constant prediction of least value, for a problem at X = 0 without offsets; the middle one if there are several.
+
+    A median of an even number of targets, for example, is any number between two of them.
+    """
     ones = [np.ones(size, problem.dtype) for size in problem.shape]
+    constant = 0.0
     for sign in (1.0, -1.0):
-        phi = problem.along(sign * ones[0], ones[1])
-        weight = phi.best_weight() if problem.piecewise_linear else bisect(phi)[0]
-        if weight > 0:
-            return sign * weight
-    return 0.0
+        nearest, middle = _least(problem, problem.along(sign * ones[0], ones[1]))
+        constant += sign * middle
+        if nearest > 0:
+            break
+    return constant
+
+
+def _least(problem: Problem, phi: PlaneRestriction) -> tuple[float, float]:
+    """Smallest weight >= 0 of least value, and the middle of all of them if they are near each other."""
+
+    def least(tilt: float) -> float:
+        return phi.best_weight(tilt) if problem.piecewise_linear else bisect(tilted(phi, tilt))[0]
+
+    nearest = least(0.0)
+    if problem.smooth or not problem.loss.has_units:
+        return nearest, nearest
+    spread = stored_spread(problem)
+    farthest = least(-FLAT * problem.observations.total_weight * problem.loss.typical(spread, order=1))
+    return nearest, 0.5 * (nearest + farthest) if farthest - nearest < spread else nearest
 
 
 def descending_length(problem: Problem, U: Array, V: Array, s: Array) -> float:

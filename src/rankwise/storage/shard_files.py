@@ -13,7 +13,7 @@ from .._arrays import Array
 from .._digests import checksum, file_digest
 from .._errors import DataError, ShardFileError
 from .._files import is_stream
-from ..observations.build import check_csr
+from ..observations.build import check_csr, is_huge
 from ..observations.shards import Piece
 from .archive import DAMAGE
 
@@ -164,6 +164,7 @@ class Manifest:
         sound = all(type(k) is int and 0 <= k < 2**63 for k in (*cuts, *sizes, *shape))
         sound = sound and len(shape) == 2 and len(cuts) == len(sizes) + 1 and len(sizes) > 0 and min(sizes) > 0
         sound = sound and cuts[0] == 0 and cuts[-1] == shape[0] and cuts == sorted(set(cuts)) and max(shape) < 2**32
+        sound = sound and not is_huge(shape[0], shape[1], sum(sizes))
         numbers = self.total_weight, self.heaviest
         sound = sound and all(type(x) in (int, float) and 0 < float(x) < float("inf") for x in numbers)
         return sound and type(self.weighted) is bool and all(type(x) is str for x in self.files.values())
