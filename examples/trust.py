@@ -27,12 +27,10 @@ log_odds = model.predict_entries(*pairs, scale="link")
 accuracy, auc = rw.selection.sign_accuracy(test.targets, log_odds), rw.selection.auc(test.targets, log_odds)
 print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 
-# 4. Compute probabilities in two ways: from the posterior mean of the log-odds, and averaged over their posterior.
+# 4. Compute probabilities: averaged over the posterior of the log-odds, and calibrated on signs that `fit` set aside.
 trusted = test.targets > 0
-probabilities = {
-    "posterior mean": model.predict_entries(*pairs),
-    "averaged over the posterior": model.predict_entries(*pairs, decode="probability"),
-}
+calibrated = rw.MatrixCompletion("logistic", calibration=0.05).fit(train)
+probabilities = {"averaged": model.predict_entries(*pairs), "calibrated": calibrated.predict_entries(*pairs)}
 
 # 5. Draw the calibration: of the links with a probability of 70 %, about 70 % should be trust.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

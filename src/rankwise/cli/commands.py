@@ -185,8 +185,8 @@ def predict(**arguments: Any) -> None:
 @click.option(
     "--risk",
     type=click.FloatRange(min=0),
-    help="Standard deviations to deduct from each prediction, if the model has them; 0 ranks by the predictions. By "
-    "default 3, and 0 for signs and counts.",
+    help="Standard deviations of the column to deduct from each prediction, if the model has them; 0 ranks by the "
+    "predictions. By default 20, and 0 for signs and counts.",
 )
 @click.option("--all", "every", is_flag=True, help="List the best columns of all rows.")
 @click.option(

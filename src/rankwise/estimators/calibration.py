@@ -1,5 +1,6 @@
-"""Calibration of prediction intervals, with widths from posterior variances or from two quantile fits."""
+"""Calibration of prediction intervals, with widths from variances or two quantile fits, and of probabilities."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from .._checks import check_choice, is_number
 from .._errors import DataError, RankwiseError, SettingError
 from ..losses import Quantile
 from ..model import LowRankModel
+from ..model.decoding import variances_at
 from ..model.intervals import Calibration, Pair, Spread, check_coverage, pair_of, refuse_signs, spread_of
+from ..model.odds import OddsCalibration
 from ..model.residuals import PlacedEntries, entries_of
 from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import split_entries
@@ -34,15 +37,17 @@ def calibrate(
     train: AnyEntries | None,
     coverage: float = 0.8,
     by: str = "auto",
-) -> tuple[Calibration, dict[str, Any]]:
-    """Return intervals calibrated on `held_out`, and facts about them for the model.
+) -> tuple[Calibration | OddsCalibration, dict[str, Any]]:
+    """Return intervals, or probabilities of signs, calibrated on `held_out`, and facts about them for the model.
 
     Both kinds of widths are calibrated on all held-out entries and compared there by their interval score; choosing
     between two changes the coverage by much less than the number of entries does.
     """
-    refuse_signs(model.loss, model.link)
     check_coverage(coverage)
     check_choice("by", by, WIDTHS)
+    if model.link == "logit":
+        return _of_odds(model, entries_of(model, held_out))
+    refuse_signs(model.loss, model.link)
     if train is not None and by == "quantiles":
         need_in_memory(train, 'by="quantiles"', 'use by="variances"')
     train = train if isinstance(train, Observations) else None
@@ -64,6 +69,15 @@ def calibrate(
     n_entries = candidates[best].n_entries
     facts = {"by": best, "n_entries": n_entries, "coverage": float(coverage), "interval_scores": scores}
     return candidates[best], {"intervals": facts}
+
+
+def _of_odds(model: LowRankModel, entries: PlacedEntries) -> tuple[OddsCalibration, dict[str, Any]]:
+    """Return the map from log-odds to probabilities, and facts about it for the model."""
+    refuse_seen(model, entries)
+    model.loss.check_targets(entries.targets)  # type: ignore[union-attr]
+    x, variances = model.at(*entries[:2]), variances_at(model, *entries[:2], sure=False)
+    odds = OddsCalibration.on(x, variances, entries.targets > 0, entries.weights)
+    return odds, {"probabilities": asdict(odds)}
 
 
 def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:

@@ -9,19 +9,29 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
-from ..observations import AnyEntries, Observations, is_frame, need_in_memory
+from ..losses.levels import LevelsLoss
+from ..model.decoding import class_probabilities
+from ..model.pairwise import at_known, positions
+from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory
 from ..solvers import Solver
 from ..solvers.checkpoint import AnyCheckpoint
 from .base import RandomState
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
 from .fitting import CompletionEstimator
 from .progress import Callback
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    """Whether a fitted estimator's loss gives its classes or levels probabilities."""
+    model = estimator.__dict__.get("model_")
+    return model is not None and (model.link == "logit" or getattr(model.loss, "is_likelihood", False))
 
 
 class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
@@ -75,7 +85,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         docs/long-fits.md.
     calibration : float, default=0
         Fraction of the entries that `fit` sets aside to calibrate `predict_interval`, such as 0.1. Up to two more
-        models are then fitted; see `calibrate`.
+        models are then fitted; see `calibrate`. Under the logistic and Bernoulli loss, probabilities are calibrated.
     dtype : {"float32", "float64"}, default="float32"
         Type of the factors and of the arithmetic.
     n_jobs : int or None, default=-1
@@ -245,8 +255,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         """Predict the values of (row, column) pairs, in the units of the targets.
 
         That is the response scale, but for losses of two classes (logistic, bernoulli, hinge) the more probable of
-        `classes_`. A new row gets the mean of the column's entries, a new column that of the row's, both shrunk towards
-        the mean of all.
+        `classes_`, and for losses of ordered levels their mean, or the median of "ordinal-hinge". A new row gets the
+        mean of the column's entries, a new column that of the row's, both shrunk towards the mean of all.
 
         Parameters
         ----------
@@ -257,10 +267,31 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         -------
         ndarray of shape (n_pairs,)
         """
+        loss = self._fitted().loss
+        if isinstance(loss, LevelsLoss):
+            return self._predict_pairs(X, decode="mean" if loss.is_likelihood else "median")
         if not self._predicts_classes:
             return self._predict_pairs(X, "response")
-        negative, positive = classes_of(self.model_.loss)
-        return np.where(self._predict_pairs(X, "link") > 0, positive, negative)
+        negative, positive = classes_of(loss)
+        least = 0.5 if self.model_.link == "logit" else 0.0
+        return np.where(self._predict_pairs(X) > least, positive, negative)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes of (row, column) pairs, shape (n_pairs, n_classes).
+
+        The columns are `classes_` under the logistic and the Bernoulli loss, and the levels 0, 1, 2 and so on under
+        "ordinal" and "proportional-odds". Other losses do not have this method. Probabilities are averaged over the
+        posterior of the prediction, or calibrated if the model is (`calibrate`).
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_pairs, 2)
+            As in `predict`.
+        """
+        model, (rows, cols) = self._fitted(), as_pairs(X)
+        numbers = positions(model, rows, cols, "offset")
+        return np.asarray(class_probabilities(model, at_known(model, *numbers, None), *numbers))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Score `predict` on pairs and their values: R², or the accuracy for losses of two classes; higher is better.

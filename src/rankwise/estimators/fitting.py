@@ -92,7 +92,7 @@ class CompletionEstimator(PredictionMethods):
             _warn_of_light(entries)
             train, calibration_entries = set_aside(entries, self.calibration, seed)
             request = self._request(train, seed)
-            if calibration_entries is not None:
+            if calibration_entries is not None and request.loss.link != "logit":
                 refuse_signs(request.loss, request.loss.link)
             plan = request.plan(train)
             result = self._solve(request, plan, train, held_out, callback, folder)

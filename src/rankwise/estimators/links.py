@@ -1,7 +1,8 @@
 """`SignedLinkPredictor`: classification of (row, column) pairs."""
 
 import os
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,7 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
 
     Parameters
     ----------
-    rank, method, offsets, ridge, max_iter, tol, time_limit, warm_start, checkpoint
+    rank, method, offsets, ridge, max_iter, tol, time_limit, warm_start, checkpoint, calibration
         As in `MatrixCompletion`.
     dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
@@ -54,6 +55,10 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
     (2, 2)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CompletionEstimator._parameter_constraints,
+        "calibration": [Real],
+    }
     loss: str | Loss = "logistic"
 
     def __init__(
@@ -68,6 +73,7 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         time_limit: float | None = None,
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        calibration: float = 0.0,
         dtype: Any = "float32",
         n_jobs: int | None = -1,
         random_state: Any = None,
@@ -82,6 +88,7 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
         self.time_limit = time_limit
         self.warm_start = warm_start
         self.checkpoint = checkpoint
+        self.calibration = calibration
         self.dtype = dtype
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -112,14 +119,15 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
 
     def predict(self, X: Any) -> Array:
         """Return the more probable class of each pair, one of `classes_`; shape (n_pairs,)."""
-        log_odds = self.decision_function(X)
-        classes: Array = self.classes_[(log_odds > 0).astype(int)]
+        second = self._predict_pairs(X, decode="probability")
+        classes: Array = self.classes_[(second > 0.5).astype(int)]
         return classes
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the two classes, in the order of `classes_`; shape (n_pairs, 2).
 
-        They are averaged over the posterior of the log-odds, as by ``predict_entries(..., decode="probability")``.
+        They are averaged over the posterior of the log-odds, or calibrated if the model is (`calibrate`), as by
+        ``predict_entries``.
         """
         second = self._predict_pairs(X, decode="probability")
         return np.column_stack((1 - second, second))

@@ -83,7 +83,7 @@ class PredictionMethods(LowRankEstimator):
     ) -> tuple[Any, Any]:
         """Return labels and scores of the `n` best columns for each row; see `LowRankModel.recommend`.
 
-        A score is the prediction on the link scale less `risk` of its posterior standard deviations, if there are any.
+        A score is the prediction on the link scale less `risk` of the posterior standard deviations due to the column.
         """
         options: dict[str, Any] = {"exclude_seen": exclude_seen, "only": only, "rank": rank, "risk": risk}
         return self._fitted().recommend(rows, n, **options, n_jobs=self.n_jobs)
@@ -117,8 +117,10 @@ class PredictionMethods(LowRankEstimator):
         return fold_in(self._fitted(), new, axis=axis, loss=loss, n_jobs=self.n_jobs, **names)
 
     def calibrate(self, held_out: Any, *, coverage: float = 0.8, by: str = "auto") -> Any:
-        """Calibrate `predict_interval` on entries that `fit` has not seen (split conformal prediction).
+        """Calibrate `predict_interval`, or probabilities of signs, on entries that `fit` has not seen.
 
+        Under the logistic and the Bernoulli loss, three numbers that map log-odds and their variances to probabilities
+        are fitted; `coverage` and `by` are not used. Else intervals are calibrated by split conformal prediction.
         Interval widths come from the posterior variances and the noise of each row and column, or from two fits of the
         quantile loss, whichever has the better interval score at `coverage`. They are scaled to cover the held-out
         entries at the requested rate; other coverages can be asked for afterwards.

@@ -5,7 +5,7 @@ The target is a level, 0 to the number of thresholds; threshold k lies between t
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from .._checks import is_number, is_whole
 from .._errors import DataError, LossError
 from .base import Loss
 from .domains import whole_numbers
+from .links import response
 
 Array = NDArray[np.float64]
 MAX_LEVELS = 1 << 16  # also of losses in model files, where a number must not cost memory
@@ -26,6 +27,7 @@ class LevelsLoss(Loss):
 
     levels: int = 5
     thresholds: tuple[float, ...] | None = None
+    is_likelihood: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Fill in default thresholds; raise `LossError` unless they are `levels` - 1, finite and increasing."""
@@ -82,6 +84,19 @@ class LevelsLoss(Loss):
     def median(self, x: ArrayLike) -> NDArray[np.int64]:
         """Level of each prediction: the number of thresholds below it."""
         return np.searchsorted(np.array(self.thresholds), np.asarray(x)).astype(np.int64)
+
+    def exceedances(self, x: ArrayLike, variances: ArrayLike = 0.0) -> Array:
+        """Probability of a level above each threshold, ``1 / (1 + exp(threshold - x))``; shape (n, levels - 1).
+
+        Both losses that are sums of logistic losses estimate these odds. For predictions with a variance it is the
+        mean at one standard deviation below and above x, as sweeps average the loss. Raises `LossError` if the loss is
+        no likelihood.
+        """
+        if not self.is_likelihood:
+            raise LossError(f"{type(self).__name__} is no likelihood, so levels have no probabilities; use the median.")
+        gaps, deviations = np.asarray(x, float)[:, None] - self._array(), np.sqrt(np.asarray(variances, float))
+        deviations = np.broadcast_to(deviations, gaps.shape[:1])[:, None]
+        return 0.5 * (response("logit", gaps - deviations) + response("logit", gaps + deviations))
 
     def _array(self) -> Array:
         thresholds = np.array(self.thresholds)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ..kernels.formulas import Formulas, declare
 from .base import register
@@ -68,3 +68,4 @@ class OrdinalHinge(LevelsLoss):
     name = "ordinal-hinge"
     formulas = declare(Formulas(OrdinalHingeFormula, value, slope, expected=expected))
     smooth = False
+    is_likelihood: ClassVar[bool] = False

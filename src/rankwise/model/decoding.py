@@ -10,7 +10,9 @@ from .._arrays import Array
 from .._checks import check_choice
 from .._errors import SettingError
 from ..losses.base import classes_of, takes_signs
+from ..losses.levels import LevelsLoss
 from ..losses.links import response
+from .odds import OddsCalibration
 from .targets import MAX_GRID, Targets
 
 if TYPE_CHECKING:
@@ -29,19 +31,23 @@ DECODINGS = {  # descriptions, printed beside scores
 def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, sure: bool) -> Array:
     """Decode link-scale predictions `x` at row and column numbers, shape (n,); `sure` takes their variances as zero."""
     check_choice("decode", how, DECODINGS)
-    variances = np.zeros(x.size)
-    if not sure and model.posterior is not None:
-        known = (rows >= 0) & (cols >= 0)
-        variances[known] = model.posterior.variance_at(rows[known], cols[known])
+    if how == "probability" and model.link != "logit":
+        raise SettingError(
+            "decode='probability' is for the logistic loss, which predicts log-odds; levels have `predict_proba`."
+        )
     if how == "probability":
-        return _probability(model, x, variances)
+        return respond(model, x, rows, cols, sure)
+    if isinstance(model.loss, LevelsLoss):
+        return _level(model.loss, how, x, variances_at(model, rows, cols, sure))
     targets = targets_of(model)
+    variances = variances_at(model, rows, cols, sure)
     if takes_signs(model.loss) or model.link == "logit":
         if how != "class":
             raise SettingError(
                 f"decode={how!r} is not for signs; use 'class', or 'probability' with the logistic loss."
             )
-        return _class(model, targets, x)
+        odds = respond(model, x, rows, cols, sure) - 0.5 if model.link == "logit" else x
+        return _class(model, targets, odds)
     if how == "median":
         return _median(model, targets, x, rows, cols)
     if how == "mean":
@@ -61,16 +67,67 @@ def targets_of(model: "LowRankModel") -> Targets:
     return model.targets
 
 
-def _probability(model: "LowRankModel", x: Array, variances: Array) -> Array:
-    """Probability of +1: mean of the logistic function at one standard deviation below and above the prediction.
+def variances_at(model: "LowRankModel", rows: Array, cols: Array, sure: bool) -> Array:
+    """Posterior variances at row and column numbers, shape (n,); 0 if `sure`, at unknown ones, or without any."""
+    variances = np.zeros(rows.size)
+    if not sure and model.posterior is not None:
+        known = (rows >= 0) & (cols >= 0)
+        variances[known] = model.posterior.variance_at(rows[known], cols[known])
+    return variances
 
-    Sweeps average the loss over the same two points. There the slopes add up to zero, up to the prior, so that the mean
-    probability of the training entries is the share of +1, also where +1 is rare.
+
+def respond(model: "LowRankModel", x: Array, rows: Array, cols: Array, sure: bool) -> Array:
+    """Predictions `x` on the response scale at row and column numbers, shape (n,); `sure` as in `decode`.
+
+    Probabilities are calibrated if the model is, where row and column are known. Else they are means of the logistic
+    function at one standard deviation below and above the prediction. Sweeps average the loss over the same two points:
+    there the slopes add up to zero, up to the prior, so that the mean probability of the training entries is the share
+    of +1, also where +1 is rare.
     """
     if model.link != "logit":
-        raise SettingError("decode='probability' is for the logistic loss, which predicts log-odds.")
+        return response(model.link, x)
+    variances = variances_at(model, rows, cols, sure)
     deviations = np.sqrt(variances)
-    return 0.5 * (response("logit", x - deviations) + response("logit", x + deviations))
+    averages = 0.5 * (response("logit", x - deviations) + response("logit", x + deviations))
+    if sure or not isinstance(model.calibration, OddsCalibration):
+        return averages
+    return np.where((rows >= 0) & (cols >= 0), model.calibration.at(x, variances), averages)
+
+
+def respond_everywhere(model: "LowRankModel", x: Array, rank: int | None) -> Array:
+    """Predictions `x` of the whole matrix, of that rank, on the response scale."""
+    if model.link != "logit":
+        return response(model.link, x)
+    rows, cols = np.indices(model.shape).reshape(2, -1)
+    return respond(model, x.ravel(), rows, cols, sure=rank not in (None, model.rank)).reshape(model.shape)
+
+
+def class_probabilities(model: "LowRankModel", x: Array, rows: Array, cols: Array) -> Array:
+    """Probabilities of the two classes or of all levels at link-scale predictions, shape (n, n_classes)."""
+    if isinstance(model.loss, LevelsLoss):
+        above = model.loss.exceedances(x, variances_at(model, rows, cols, sure=False))
+        return -np.diff(above, axis=1, prepend=1.0, append=0.0)
+    if model.link != "logit":
+        raise SettingError("Probabilities of classes need the logistic, Bernoulli, ordinal or proportional-odds loss.")
+    positive = respond(model, x, rows, cols, sure=False)
+    return np.column_stack((1 - positive, positive))
+
+
+def _level(loss: LevelsLoss, how: str, x: Array, variances: Array) -> Array:
+    """Mean, median or most likely level under the probabilities that the loss gives to the levels.
+
+    The mean lies within the levels, so that "clip" changes nothing. A loss that is no likelihood has a median only.
+    """
+    if how == "median":
+        return loss.median(x).astype(np.float64)
+    if not loss.is_likelihood:
+        raise SettingError(f"decode={how!r} needs a likelihood, which {type(loss).__name__} is not; use 'median'.")
+    above = loss.exceedances(x, variances)
+    if how == "class":
+        likeliest: Array = np.argmax(-np.diff(above, axis=1, prepend=1.0, append=0.0), axis=1).astype(np.float64)
+        return likeliest
+    mean = above.sum(axis=1)
+    return np.asarray(np.rint(mean) if how == "round" else mean)
 
 
 def _class(model: "LowRankModel", targets: Targets, x: Array) -> Array:

@@ -12,6 +12,7 @@ from .._errors import SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
 from .factors import predict
+from .odds import OddsCalibration
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -251,8 +252,10 @@ def ranks_kept(n: int) -> NDArray[np.int64]:
     return np.arange(1, n + 1) if n <= KEPT else np.linspace(1, n, KEPT).round().astype(np.int64)
 
 
-def to_arrays(calibration: Calibration) -> dict[str, Array]:
+def to_arrays(calibration: Calibration | OddsCalibration) -> dict[str, Array]:
     """Arrays by name, for the model's file."""
+    if isinstance(calibration, OddsCalibration):
+        return calibration.to_arrays()
     arrays: dict[str, Array] = {"scores": calibration.scores, "n_entries": np.array(calibration.n_entries)}
     for field in fields(calibration.widths):
         part = getattr(calibration.widths, field.name)
@@ -263,10 +266,12 @@ def to_arrays(calibration: Calibration) -> dict[str, Array]:
     return arrays
 
 
-def from_arrays(arrays: dict[str, Array], shape: tuple[int, int]) -> Calibration:
+def from_arrays(arrays: dict[str, Array], shape: tuple[int, int]) -> Calibration | OddsCalibration:
     """Calibration from the arrays of `to_arrays`; ValueError or KeyError if they are inconsistent."""
     if not all(part.dtype.kind in "fi" and np.isfinite(part).all() for part in arrays.values()):
         raise ValueError("not finite")
+    if "slope" in arrays:
+        return OddsCalibration.from_arrays(arrays)
     widths: Spread | Pair
     if "narrowest" in arrays:
         lower, upper = (Bound(*(arrays[f"{side}_{name}"] for name in Bound._fields)) for side in ("lower", "upper"))

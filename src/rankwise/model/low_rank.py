@@ -12,13 +12,13 @@ from .._checks import is_number, is_whole
 from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
-from ..losses.links import response
 from ..observations.labels import Labelled
 from . import decoding, ranking
 from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
 from .marginals import Marginals
+from .odds import OddsCalibration
 from .pairwise import at_known, check_scale, deviations, positions
 from .posterior import Posterior
 from .ranking import Ranked, Seen
@@ -58,9 +58,9 @@ class LowRankModel(Labelled):
         Predictions for rows and columns without training entries.
     posterior : Posterior, optional
         Posterior means and variances of factors and offsets, estimated by method="bayes".
-    seen, targets, calibration : Seen, Targets, Calibration, optional
+    seen, targets, calibration : Seen, Targets, Calibration or OddsCalibration, optional
         Positions of the training entries; range and distinct values of their targets, for `decode`; scores of held-out
-        entries, for `predict_interval`.
+        entries, for `predict_interval`, or of signs the map from log-odds to probabilities.
     facts : dict
         How it was fitted, in plain values for reports: method, settings, seconds, history.
     loss, learned : Loss, Learned, optional
@@ -94,7 +94,7 @@ class LowRankModel(Labelled):
     loss: Loss | None = None
     seen: Seen | None = None
     targets: Targets | None = None
-    calibration: Calibration | None = None
+    calibration: Calibration | OddsCalibration | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     learned: Learned | None = None
     scale: float = 1.0
@@ -167,10 +167,11 @@ class LowRankModel(Labelled):
         check_scale(scale)
         row_of, col_of = positions(self, rows, cols, unknown)
         linked = at_known(self, row_of, col_of, rank) if unknown == "offset" else self.at(row_of, col_of, rank)
+        sure = rank not in (None, self.rank)
         if decode is not None:
-            predictions = decoding.decode(self, linked, decode, row_of, col_of, sure=rank not in (None, self.rank))
+            predictions = decoding.decode(self, linked, decode, row_of, col_of, sure)
         else:
-            predictions = linked if scale == "link" else response(self.link, linked)
+            predictions = linked if scale == "link" else decoding.respond(self, linked, row_of, col_of, sure)
         return (predictions, deviations(self, row_of, col_of, rank)) if return_std else predictions
 
     def predict_interval(
@@ -197,8 +198,8 @@ class LowRankModel(Labelled):
             In the units of the targets; ``low <= high``.
         """
         row_of, col_of = positions(self, rows, cols)
-        if self.calibration is None:
-            refuse_signs(self.loss, self.link)
+        refuse_signs(self.loss, self.link)
+        if not isinstance(self.calibration, Calibration):
             raise SettingError(
                 "This model has no calibrated intervals: fit with calibration=0.1, or call the estimator's `calibrate` "
                 "with entries that `fit` has not seen; what was folded in has none."
@@ -237,8 +238,8 @@ class LowRankModel(Labelled):
     ) -> Ranked:
         """Return the columns with the highest scores for each row, best first; ties go to the lower column number.
 
-        A score is the prediction on the link scale less `risk` of its posterior standard deviations. Costs
-        O(len(rows) n_cols rank); results do not depend on `n_jobs`.
+        A score is the prediction on the link scale less `risk` of the posterior standard deviations that are due to the
+        column's factors and offset. Costs O(len(rows) n_cols rank); results do not depend on `n_jobs`.
 
         Parameters
         ----------
@@ -252,7 +253,7 @@ class LowRankModel(Labelled):
         rank : int, optional
             Any rank of the path.
         risk : float or "auto", default="auto"
-            "auto" is 3, or 0 under a logit or log link. 0 without posterior variances (method="bayes", full rank).
+            "auto" is 20, or 0 under a logit or log link. 0 without posterior variances (method="bayes", full rank).
         n_jobs : int, default=-1
             Number of threads; -1 means all usable cores, None means 1 outside a joblib context.
 
@@ -338,7 +339,7 @@ class LowRankModel(Labelled):
                 f"{max_bytes / 2**30:.3g} GiB allowed: use `predict_entries` or `recommend`, or raise `max_bytes`."
             )
         linked = self.to_dense(rank)
-        return linked if scale == "link" else np.asarray(response(self.link, linked))
+        return linked if scale == "link" else decoding.respond_everywhere(self, linked, rank)
 
     def to_dense(self, rank: int | None = None) -> NDArray[np.float64]:
         """Return the whole matrix on the link scale, shape (n_rows, n_cols), whatever its size."""

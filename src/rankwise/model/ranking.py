@@ -24,7 +24,7 @@ Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
 DIRECTIONS: "WeakKeyDictionary[LowRankModel, dict[str, NDArray[np.float64]]]" = WeakKeyDictionary()  # by axis
-RISK = 3.0  # standard deviations that risk="auto" deducts from a prediction (docs/recommender.md)
+RISK = 20.0  # standard deviations of a column that risk="auto" deducts from a prediction (docs/recommender.md)
 
 
 class Seen(NamedTuple):
@@ -114,7 +114,10 @@ def recommend(
 
 
 def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float) -> Scores:
-    """Predictions of the given rows, less `risk` posterior standard deviations if there are any at that rank."""
+    """Predictions of the given rows, less `risk` standard deviations due to the columns if there are any at that rank.
+
+    The uncertainty of a row says nothing about which of its columns to prefer: its variances count as zero.
+    """
     theta, offsets, posterior = model.coefficients(rank), model.offsets_of(rank), model.posterior
     base, shift = np.zeros(rows.size), np.zeros(model.shape[1])
     if offsets is not None:
@@ -122,7 +125,7 @@ def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float)
         shift = offsets.cols.astype(np.float64)
     doubt = None
     if risk and posterior is not None and rank in (None, model.rank):
-        own = posterior.row_means[rows], posterior.row_variances[rows]
+        own = posterior.row_means[rows], np.zeros_like(posterior.row_variances[rows])
         doubt = Doubt(float(risk), *own, posterior.col_means, posterior.col_variances)
     return Scores(model.U[rows, : theta.size] * theta, model.V, base, shift, doubt)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._arrays import Array
 from .._errors import SettingError
-from ..losses.links import response
 from ..observations import Observations, need_in_memory
+from .decoding import respond
 from .ranking import check_count
 
 if TYPE_CHECKING:
@@ -71,4 +71,5 @@ def most_unlikely(model: "LowRankModel", entries: PlacedEntries, n: Any) -> Resi
     costs = model.loss.value(linked, targets)
     worst = np.argsort(-costs, kind="stable")[:n]
     labels = model.row_index.names[rows[worst]], model.col_index.names[cols[worst]]
-    return Residuals(*labels, targets[worst], response(model.link, linked[worst]), costs[worst])
+    predictions = respond(model, linked[worst], rows[worst], cols[worst], sure=False)
+    return Residuals(*labels, targets[worst], predictions, costs[worst])

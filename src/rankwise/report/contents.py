@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from .._arrays import Array
 from .._text import percent
 from ..losses.base import classes_of
-from ..losses.links import response
 from ..model import LowRankModel, known_facts
+from ..model.decoding import respond
 from ..selection import fitting_scores
 from .compact import embed, seen_counts
 from .held_out import RESIDUAL_UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
@@ -119,7 +119,9 @@ def _examples(
     else:
         drawn = np.sort(rng.permutation(held.targets.size)[:EXAMPLES])
         rows, cols, targets = held.rows[drawn], held.cols[drawn], held.targets[drawn].tolist()
-    predicted = [short(response(model.link, model.at(rows, cols, rank))) for rank in ranks]
+    predicted = [
+        short(respond(model, model.at(rows, cols, rank), rows, cols, sure=rank != model.rank)) for rank in ranks
+    ]
     sides = zip(names, (rows, cols), strict=True)
     row_names, col_names = ([side[k] for k in numbers] for side, numbers in sides)
     return {"rows": row_names, "cols": col_names, "targets": targets, "predicted": predicted}

@@ -11,6 +11,7 @@ from .._errors import DataError, SettingError
 from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
+from ..model.decoding import respond
 from ..observations import Observations, need_in_memory
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
@@ -96,7 +97,7 @@ def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
     """Observed share of +1 by predicted probability, in ten bins of equal width without the empty ones."""
     if model.link != "logit":
         raise SettingError("Only models of the logistic loss give probabilities, so only these have a calibration.")
-    probabilities = response(model.link, model.at(held.rows, held.cols))
+    probabilities = respond(model, model.at(held.rows, held.cols), held.rows, held.cols, sure=False)
     bins = np.minimum((10 * probabilities).astype(int), 9)
     counts = np.bincount(bins, minlength=10)
     filled = counts > 0
