@@ -221,6 +221,18 @@ class Shard:
         rows, cols = (np.column_stack([np.bincount(of, part, n) for part in parts]) for of, n in numbers)
         return rows, cols
 
+    @operation(Join.CONCATENATE, by_row=("numbers", "row_keys"))
+    def entries_below(self, numbers: Array, row_keys: Array, col_keys: Array, limit: int) -> Array:
+        """Entries at which the sum of both keys, modulo 2**32, is below `limit`.
+
+        Row by `numbers`, column, target and weight in columns of shape (n, 4).
+        """
+        own, rows = slice(self.start, self.stop), rows_of(self.indptr)
+        found = np.flatnonzero(row_keys[own][rows] + col_keys[self.indices] < limit)
+        weights = np.ones(found.size) if self.weights is None else self.weights[found]
+        parts = numbers[own][rows[found]], self.indices[found], self.targets[found], weights
+        return np.column_stack([part.astype(np.float64) for part in parts])
+
     @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), large=("design.factors", "design.variances"))
     def solve_rows(
         self, design: Design, problem: RowProblem, means: Array, variances: Array

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import uint64
+from numba import uint32, uint64
 
 from .._arrays import Array
 from .entrywise import weight_at
@@ -94,9 +94,19 @@ def set_row(mean, variance, work):
 
 
 @part
+def leave_out(entries, lo, n, absent, i, work):
+    """Set the weights of absent entries of row i to zero, in the tile from entry lo to lo + n."""
+    keys, indices, weight, limit = entries.design.keys, entries.indices, work.weight, uint32(absent.limit)
+    key = uint32(absent.keys[i])
+    for k in range(n):
+        if uint32(key + keys[indices[lo + k]]) < limit:
+            weight[k] = 0.0
+
+
+@part
 def load_tile(entries, lo, n, work):
     """Copy entries lo to lo + n and their rows of the design to `work`; pad with entries of weight zero."""
-    _, indices, targets, weights, (factors, variances, base, base_variances) = entries
+    _, indices, targets, weights, (factors, variances, base, base_variances, _) = entries
     tile, tile_variances, bases, noises = work.factors, work.factor_variances, work.base, work.base_variance
     target, weight = work.target, work.weight
     for k in range(n):

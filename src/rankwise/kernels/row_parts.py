@@ -31,6 +31,9 @@ MapArray = Callable[[Any], Any]
 Rule = Callable[..., Any]  # a scalar function that Numba compiles
 
 
+NO_KEYS = np.zeros(0, np.uint32)
+
+
 class Design(NamedTuple):
     """The other side as the regressors of a row: ``prediction = base[j] + factors[j] @ x``."""
 
@@ -38,6 +41,7 @@ class Design(NamedTuple):
     variances: Array  # (n_cols, width)
     base: Array  # (n_cols,)
     base_variances: Array  # (n_cols,)
+    keys: Array = NO_KEYS  # (n_cols,), uint32, if some entries count as absent, see `Absent`
 
     def padded(self) -> "Design":
         """Factors and variances with columns of zeros up to a multiple of eight, as the kernels need them."""
@@ -89,6 +93,13 @@ class SharedQuadratic(NamedTuple):
         return self._replace(factored=SharedFactor(whole, solved))
 
 
+class Absent(NamedTuple):
+    """Entries that count as absent: those whose keys of row and column, added modulo 2**32, are below `limit`."""
+
+    keys: Array = NO_KEYS  # (n_rows,), uint32
+    limit: int = 0
+
+
 class RowProblem(NamedTuple):
     """Everything of the rows' problems but their entries and the design."""
 
@@ -97,6 +108,7 @@ class RowProblem(NamedTuple):
     estimate_variances: bool = False
     shared: Any = None
     penalty: Any = None
+    absent: Absent = Absent()
 
     @property
     def built_in(self) -> bool:
@@ -109,7 +121,8 @@ class RowProblem(NamedTuple):
         Fields of parts are arrays, or what stands for one in a message, numbers, or None.
         """
         shared, prior, penalty = (_mapped(part, by_row, others) for part in (self.shared, self.prior, self.penalty))
-        return self._replace(shared=shared, prior=prior, penalty=penalty)
+        absent = Absent(by_row(self.absent.keys), self.absent.limit)
+        return self._replace(shared=shared, prior=prior, penalty=penalty, absent=absent)
 
 
 class QuadraticRules(NamedTuple):

@@ -20,6 +20,7 @@ from .row_entries import (
     add_outer_products,
     add_vectors,
     approximate,
+    leave_out,
     load_tile,
     predict,
     set_row,
@@ -91,6 +92,8 @@ def assemble(loss, entries, problem, row, few, curvatures, work):
     while lo < row.last:
         n = min(uint64(TILE), row.last - lo)
         load_tile(entries, lo, n, work)
+        if problem.absent.limit:
+            leave_out(entries, lo, n, problem.absent, row.i, work)
         predict(n, work)
         tile_value, tile_at_zero, tile_curvature = approximate(loss, n, problem.scale, work)
         value, at_zero = value + tile_value, at_zero + tile_at_zero
@@ -271,15 +274,17 @@ def interpolate(share, row, trial, estimate_variances, work):
 
 
 @spliced
-def row_loss(loss, entries, row, scale, work):
+def row_loss(loss, entries, problem, row, work):
     """Expected loss of the row that is set. A row of one tile is still loaded."""
     lo, value, short = row.first, 0.0, row.last - row.first <= uint64(TILE)
     while lo < row.last:
         n = min(uint64(TILE), row.last - lo)
         if not short:
             load_tile(entries, lo, n, work)
+            if problem.absent.limit:
+                leave_out(entries, lo, n, problem.absent, row.i, work)
         predict(n, work)
-        tile_value, _, _ = approximate(loss, n, scale, work)
+        tile_value, _, _ = approximate(loss, n, problem.scale, work)
         value += tile_value
         lo += n
     return value
@@ -304,7 +309,7 @@ def accept_descent(loss, entries, problem, row, value, trial, work):
     limit += (1e-6 if trial.itemsize == 4 else 1e-12) * abs(limit)  # rounding
     for _ in range(HALVINGS):
         interpolate(share, row, trial, estimate_variances, work)
-        new_value = row_loss(loss, entries, row, problem.scale, work)
+        new_value = row_loss(loss, entries, problem, row, work)
         new_log = half_logs(trial[1]) if estimate_variances else 0.0
         if objective(problem, row, new_value, new_log, trial[0], trial[1]) <= limit:
             for a in range(row.mean.size):

@@ -1,6 +1,6 @@
 """Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
 from ..kernels.lanes import padded
-from ..kernels.row_parts import Design, GaussianPrior, RowProblem, SharedQuadratic
+from ..kernels.row_parts import NO_KEYS, Absent, Design, GaussianPrior, RowProblem, SharedQuadratic
 from ..model import LearnedSide
 from ..spectral.tall import blended
 
@@ -23,6 +23,7 @@ class RowSettings:
     scale: float = 1.0  # factor of the expected loss against the prior
     estimate_variances: bool = False  # whether factors have variances, or are numbers
     smoothing: float = 0.0  # variance added to every prediction, which rounds the corners of a nonsmooth loss
+    held_back: int = 0  # limit of the keys of entries that count as absent, see `Absent`; zero for none
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Side:
     prior_means: Array  # (n, d): prior mean of every row
     multipliers: Array  # (n,): factor of each row's precisions
     offset: bool  # whether this side has offsets
+    keys: Array = field(default_factory=lambda: NO_KEYS)  # (n,): by which entries are held back, if any are
 
     @classmethod
     def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
@@ -92,7 +94,8 @@ class Side:
         if ones:
             factors[:, self.rank] = 1.0
         spread = self.variances[:, -1] if self.offset else np.zeros(size, dtype)
-        return Design(factors, variances, (constant + self.offsets).astype(dtype), (spread + smoothing).astype(dtype))
+        base, spread = (part.astype(dtype) for part in (constant + self.offsets, spread + smoothing))
+        return Design(factors, variances, base, spread, self.keys)
 
     def improve(self, other: "Side", settings: RowSettings, shared: Any = None, penalty: Any = None) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
@@ -105,7 +108,8 @@ class Side:
         prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
         if isinstance(shared, SharedQuadratic):
             shared = shared.prepared(design, prior)
-        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty)
+        absent = Absent(self.keys, settings.held_back)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
         return HalfSweep(*sums)
@@ -123,7 +127,13 @@ class Side:
         sound = all(part.shape == size and part.dtype == dtype and all_finite(part) for part, size in sizes)
         sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
         positive = (self.precisions > 0).all() and (self.multipliers > 0).all()
-        return sound and bool((self.variances >= 0).all() and positive)
+        keyed = self.keys.dtype == np.uint32 and self.keys.shape in ((0,), (n,))
+        return sound and keyed and bool((self.variances >= 0).all() and positive)
+
+    def weighted_squares(self) -> NDArray[np.float64]:
+        """Sum over the rows of each component's squared mean, times the row's multiplier."""
+        squares: NDArray[np.float64] = np.sum(self.multipliers[:, None] * self.means**2, axis=0, dtype=np.float64)
+        return squares
 
     def squares(self) -> NDArray[np.float64]:
         """Sum over the rows of each component's expected squared distance from its prior mean."""

@@ -99,6 +99,14 @@ class Solver(Generic[ObjectiveT, StateT]):
         """Return the default limit on the number of steps, from scratch or from a model."""
         return self.max_iter
 
+    def open_ended(self) -> "Solver[Any, Any]":
+        """Return the solver for a run whose number of steps is not given, which it may find out itself."""
+        return self
+
+    def complete(self, objective: ObjectiveT, state: StateT) -> bool:
+        """Do what is left when a run has ended, at whatever step; return whether the objective's point has moved."""
+        return False
+
     def step(self, objective: ObjectiveT, rng: Generator, state: StateT) -> StepReport:
         """Make one iteration: change the objective's point and the state, and report what was done."""
         raise NotImplementedError(f"{type(self).__name__} does not implement `step`.")

@@ -63,6 +63,11 @@ class Iterates:
         self.values.append(value)
         self._store_place()
 
+    def replace_last(self) -> None:
+        """Store the current point in place of the last one."""
+        self.thetas[-1] = self.objective.point.theta.copy()
+        self._store_place()
+
     def _store_place(self) -> None:
         """Store offsets and factors, which a step that diverges may overwrite."""
         self.offsets = self.objective.offsets if isinstance(self.objective, Entrywise) else None

@@ -132,7 +132,9 @@ def solve(
     start = None if start is None else stored_model(start, units)
     original = OriginalUnits(objective, solver)
     tol = (0.0 if solver.grows else 1e-4) if tol is None else tol
-    most = solver.most_steps if max_iter is None and start is None else 0
+    most = 0
+    if max_iter is None and start is None:
+        solver, most = solver.open_ended(), solver.most_steps
     max_iter = solver.steps_from(start, rank) if max_iter is None else max_iter
     zero = solver.value_at_zero(objective)
     stopping = Stopping(rank, max_iter, tol, time_limit, original.callback(callback), solver.grows, most, zero)
@@ -200,6 +202,8 @@ def _run(
             folder.write(run, clock.read(), ended=True)
     if status.reason == "diverged":  # then the state is that of the rejected step
         return Result(run.iterates.model({}), run.history, status)
+    if solver.complete(objective, run.state):
+        run.iterates.replace_last()
     model = run.iterates.model(solver.finish(run.state))
     return Result(model, run.history, _with_rank(status, stopping.rank, objective, model))
 

@@ -12,7 +12,8 @@ from ..model import Learned, LearnedSide, LowRankModel
 from ..objectives import Entrywise, Movable, Objective, Problem
 from ..objectives.sides import Side
 from ..observations import LabelIndex
-from .sweep_state import OFFSETS
+from .row_priors import restored_prior
+from .sweep_state import OFFSETS, SweepState
 from .validation import MOVABLE, check_needs
 
 if TYPE_CHECKING:
@@ -72,6 +73,18 @@ def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: En
     variances = laid_out(learned.variances, 1.0 / learned.precisions if uncertain else 0.0)
     multipliers = np.ones(place.size, dtype)
     return Side(engine, means, variances, learned.precisions, np.zeros_like(means), multipliers, learned.offset)
+
+
+def restore_priors(problem: Problem, state: SweepState, start: LowRankModel, ridge: float) -> None:
+    """Replace the priors of a state by those of the model, if it has any, for new row numbers."""
+    learned, numbers = start.learned, side_places(problem, start)
+    saved = (None, None) if learned is None else (learned.rows.prior, learned.cols.prior)
+    for k, (arrays, place) in enumerate(zip(saved[: len(state.priors)], numbers[::-1], strict=False)):
+        if arrays is not None:
+            side, _ = state.sides[k]
+            state.priors[k] = prior = restored_prior(arrays, ridge)
+            prior.renumber(place, problem.dtype)
+            side.prior_means = prior.row_means(side.engine)
 
 
 def resume_path(objective: Objective, rank: int, start: LowRankModel, method: str) -> None:

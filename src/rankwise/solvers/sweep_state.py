@@ -1,20 +1,21 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
 from ..losses import Loss
-from ..model import Offsets
+from ..model import Learned, LearnedSide, Offsets
 from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import RowSettings, Side
+from .held_back import HeldBack
 from .row_priors import RowPrior
 from .steps import bisect, tilted
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
-MOVING = 0.006  # relative decrease of the learned noise in a sweep above which a fit is not settled
 FLAT = 1e-9  # slope, relative to the usual one, below which the loss of a constant is flat
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
@@ -48,6 +49,8 @@ class SweepState:
         Expected loss after the last sweep and after the one before it.
     baseline : Offsets, optional
         Offsets fitted without factors, if there are any.
+    held_back : HeldBack, optional
+        Entries that the sweeps leave out until their loss has settled.
     """
 
     rows: Side
@@ -64,6 +67,7 @@ class SweepState:
     cost: float = np.inf
     previous_cost: float = np.inf
     baseline: Offsets | None = None
+    held_back: HeldBack | None = None
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -72,14 +76,58 @@ class SweepState:
 
     @property
     def moving(self) -> str:
-        """Reason why the fit is not settled: the noise still falls, so the factors still explain more of the data."""
-        is_density = self.loss.log_normaliser(0.5) != 0
-        decrease = 1.0 - self.cost / self.previous_cost if is_density and 0 < self.previous_cost < np.inf else 0.0
-        return f"the last one reduced the noise by {100 * decrease:.1f} %" if decrease > MOVING else ""
+        """Reason why the fit is not settled: the loss of entries held back still falls; empty if it is settled."""
+        if self.held_back is None or (not self.is_holding_back and self.is_settled):
+            return ""
+        return f"the last ones made entries held back likelier by {self.held_back.gain:.2g} nats each"
+
+    @property
+    def is_holding_back(self) -> bool:
+        """Whether the sweeps leave out some entries."""
+        return self.held_back is not None and self.held_back.limit > 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the loss of entries held back has settled."""
+        return self.held_back is not None and self.held_back.is_settled
+
+    @property
+    def n_held_back(self) -> int:
+        """Number of sweeps without the entries held back."""
+        return 0 if self.held_back is None else self.held_back.n_sweeps
+
+    def hold_back(self, problem: Problem) -> None:
+        """Leave out some entries from now on, if there are enough."""
+        self.held_back = HeldBack.of(problem, self.rows, self.cols)
+        if self.held_back is not None:
+            self.weight -= self.held_back.weight
+
+    def put_back(self) -> bool:
+        """Sweep over all entries from now on; return whether some were held back."""
+        if self.held_back is None or not self.held_back.limit:
+            return False
+        self.held_back.limit = 0
+        self.weight += self.held_back.weight
+        return True
+
+    def measure(self) -> None:
+        """Compute the loss of the entries held back, if there are any."""
+        if self.held_back is not None and self.held_back.limit:
+            self.held_back.measure(self.loss, self.settings(True), self.rows, self.cols)
+
+    def learned(self, uncertain: bool, count_power: float = 0.0) -> Learned:
+        """Both sides and their priors, for the model."""
+        priors: list[Any] = [prior.to_arrays() for prior in self.priors] or [None, None]
+        rows, cols = (
+            LearnedSide(side.means, side.variances, side.precisions, side.offset, prior)
+            for (side, _), prior in zip(self.sides, priors, strict=True)
+        )
+        return Learned(rows, cols, uncertain, self.smoothing, count_power)
 
     def settings(self, estimate_variances: bool) -> RowSettings:
         """Settings of the row solves."""
-        return RowSettings(self.constant, self.scale, estimate_variances, self.smoothing)
+        limit = 0 if self.held_back is None else self.held_back.limit
+        return RowSettings(self.constant, self.scale, estimate_variances, self.smoothing, limit)
 
     def is_sound(self, problem: Problem) -> bool:
         """Return whether the sides fit the problem, and all numbers are finite and positive where needed."""
@@ -92,6 +140,7 @@ class SweepState:
             and all(prior.is_sound(side, other) for prior, (side, other) in priors)
             and not np.isnan([self.cost, self.previous_cost]).any()
             and (self.baseline is None or self.baseline.is_sound(problem.shape))
+            and (self.held_back is None or self.held_back.is_sound(problem.shape))
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )

@@ -1,7 +1,7 @@
 """Sweeps over rows and columns: offsets first, a greedy start, then row solves with a fixed or a learned ridge."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +11,16 @@ from .._checks import check_choice, is_whole
 from .._errors import SettingError
 from ..kernels.expected import majorised
 from ..losses.units import Units
-from ..model import Learned, LearnedSide, LowRankModel, Offsets
+from ..model import LowRankModel, Offsets
 from ..objectives import Problem
 from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
+from .held_back import HeldBack
 from .history import StepReport
 from .marginals import without_factors
-from .resume import resumable_sides, resumed_side, side_places
-from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
+from .resume import restore_priors, resumable_sides, resumed_side, side_places
+from .row_priors import PRIORS, PatternPrior, RowPrior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
@@ -42,7 +43,7 @@ class Sweeps(Solver[Problem, SweepState]):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
-    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, *PRIORS.values())
+    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, HeldBack, *PRIORS.values())
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -135,15 +136,6 @@ class Sweeps(Solver[Problem, SweepState]):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _learned(self, state: SweepState, count_power: float = 0.0) -> Learned:
-        """Both sides and their priors, for the model."""
-        priors: list[Any] = [prior.to_arrays() for prior in state.priors] or [None, None]
-        rows, cols = (
-            LearnedSide(side.means, side.variances, side.precisions, side.offset, prior)
-            for (side, _), prior in zip(state.sides, priors, strict=True)
-        )
-        return Learned(rows, cols, self.uncertain, state.smoothing, count_power)
-
     def _improve(self, state: SweepState, side: Side, other: Side) -> HalfSweep:
         sums = side.improve(other, state.settings(self.uncertain))
         if sums.curvatures > 0:
@@ -218,7 +210,8 @@ class FactorSweeps(Sweeps):
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
-        return {"learned": self._learned(state, self.count_power), "scale": state.scale, **without_factors(state)}
+        learned = state.learned(self.uncertain, self.count_power)
+        return {"learned": learned, "scale": state.scale, **without_factors(state)}
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         if not problem.smooth:
@@ -253,12 +246,7 @@ class FactorSweeps(Sweeps):
             loss = self._improve(state, side, other).loss
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain))
-        squares = (
-            np.sum(side.multipliers[:, None] * side.means**2, axis=0, dtype=np.float64) for side, _ in state.sides
-        )
-        return loss + sum(
-            0.5 * float(side.precisions @ part) for (side, _), part in zip(state.sides, squares, strict=True)
-        )
+        return loss + sum(0.5 * float(side.precisions @ side.weighted_squares()) for side, _ in state.sides)
 
 
 @dataclass(frozen=True)
@@ -287,6 +275,9 @@ class BayesSweeps(Sweeps):
         Precision of new factors before it is learned, in units of ``sqrt(scale * mean curvature)``.
     least_effect : float, default=0
         Prune components that move no prediction by this many standard deviations of the noise; one always stays.
+    hold_back : bool, default=False
+        If True, a twentieth of the entries, at most 1,000, is left out until two sweeps no longer make them likelier;
+        then a last sweep uses all entries. `solve` sets it if neither `max_iter` nor `start` is given.
 
     Examples
     --------
@@ -304,6 +295,7 @@ class BayesSweeps(Sweeps):
     pattern_ridge: float = 2.0
     start_precision: float = 10.0
     least_effect: float = 0.0
+    hold_back: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -329,22 +321,38 @@ class BayesSweeps(Sweeps):
         return value + weight * math.log(units.unit)
 
     def step(self, objective: Problem, rng: Generator, state: SweepState) -> StepReport:
-        """Prune components whose effect is below `least_effect`, then run one sweep."""
+        """Prune components whose effect is below `least_effect`, then run one sweep; the last one has all entries."""
         if self.least_effect:
             state.prune(self.least_effect)
-        return super().step(objective, rng, state)._replace(moving=state.moving)
+        if self.hold_back and not state.rows.rank:
+            state.hold_back(objective)
+        if state.is_settled or state.n_held_back == self.most_steps - 1:
+            state.put_back()
+        report = super().step(objective, rng, state)
+        state.measure()
+        return report._replace(moving=state.moving, settled=report.settled and not state.is_holding_back)
+
+    def open_ended(self) -> "BayesSweeps":
+        """Return the solver with entries held back, by which it finds out when to stop."""
+        return replace(self, hold_back=True)
+
+    def complete(self, objective: Problem, state: SweepState) -> bool:
+        """Put back entries that are still held back, and run one more sweep; return whether there were any."""
+        if held_back := state.put_back():
+            self._sweep(objective, state)
+            state.place(objective)
+        return held_back
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale and the posterior, for the model."""
-        learned = self._learned(state)
+        learned = state.learned(self.uncertain)
         noise = float(1 / (state.scale * state.loss.curvature(0.0, 0.0))) if state.loss.quadratic else 0.0
         parts = {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
         return parts | without_factors(state)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
-        is_density = problem.loss.log_normaliser(0.5) != 0  # of its target; not so for signs and ordinal levels
-        if is_density:
+        if problem.loss.log_normaliser(0.5) != 0:  # a density of its target; not so for signs and ordinal levels
             state.curvature = problem.loss.typical(stored_spread(problem), order=2)
         precision = OFFSET_RIDGE * state.scale * state.curvature
         for side, _ in state.sides:
@@ -353,14 +361,7 @@ class BayesSweeps(Sweeps):
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
         state.priors = self.make_priors(state)
-        learned, numbers = start.learned, side_places(problem, start)
-        saved = (None, None) if learned is None else (learned.rows.prior, learned.cols.prior)
-        for k, (arrays, places) in enumerate(zip(saved[: len(state.priors)], numbers[::-1], strict=False)):
-            if arrays is not None:
-                side, _ = state.sides[k]
-                state.priors[k] = prior = restored_prior(arrays, self.pattern_ridge)
-                prior.renumber(places, problem.dtype)
-                side.prior_means = prior.row_means(side.engine)
+        restore_priors(problem, state, start, self.pattern_ridge)
 
     def make_priors(self, state: SweepState) -> list[RowPrior]:
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""

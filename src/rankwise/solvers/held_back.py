@@ -1,0 +1,99 @@
+"""Entries held back during the sweeps, whose loss decides when to stop."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._arrays import Array
+from ..engines import Shard
+from ..losses import Loss
+from ..objectives import Problem
+from ..objectives.sides import RowSettings, Side
+
+SHARE = 0.05  # of the entries at most
+MOST = 1000  # entries
+FEWEST = 20  # with fewer entries their loss says nothing, and none are held back
+FIRST = 9  # number of sweeps after which the loss is compared for the first time
+LAG = 2  # sweeps between the two losses that are compared, because those of networks alternate
+LEAST_GAIN = 0.001  # nats per entry in `LAG` sweeps: below it more sweeps are not worth their time
+
+
+@dataclass
+class HeldBack:
+    """Entries that count as absent until `limit` is zero, and their losses after the last sweeps without them.
+
+    They are those at which the keys of row and column, added modulo 2**32, are below `limit`: the same entries on every
+    engine, and nothing to store with the shards.
+
+    Attributes
+    ----------
+    limit : int
+    rows, cols : ndarray of int
+    targets : ndarray
+        As stored.
+    weights : ndarray
+    losses : list of ndarray
+        One array for each of the last ``LAG + 1`` sweeps.
+    n_sweeps : int
+    gain, error : float
+        Nats by which the last `LAG` sweeps have made an entry likelier, and the standard error of this mean.
+    """
+
+    limit: int
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    targets: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    losses: list[NDArray[np.float64]] = field(default_factory=list)
+    n_sweeps: int = 0
+    gain: float = np.inf
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, problem: Problem, rows: Side, cols: Side) -> "HeldBack | None":
+        """Give both sides their keys and return the entries to hold back; None if there would be too few."""
+        n_observed = problem.observations.n_observed
+        rows.keys, cols.keys = (_keys(size, k) for k, size in enumerate(problem.shape))
+        limit = int(min(SHARE, MOST / n_observed) * 2**32)
+        found = problem.engine.run(Shard.entries_below, np.arange(problem.shape[0]), rows.keys, cols.keys, limit)
+        if len(found) < FEWEST:
+            return None
+        numbers = found[:, :2].astype(np.int64)
+        return cls(limit, numbers[:, 0], numbers[:, 1], found[:, 2].copy(), found[:, 3].copy())
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the entries."""
+        return float(self.weights.sum())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last sweeps gained less than `LEAST_GAIN`, or less than a standard error."""
+        return self.n_sweeps >= FIRST and not self.gain >= max(LEAST_GAIN, self.error)
+
+    def measure(self, loss: Loss, settings: RowSettings, rows: Side, cols: Side) -> None:
+        """Compute the losses at the sides' means, and the gain."""
+        products = np.einsum("ij,ij->i", rows.factors[self.rows], cols.factors[self.cols], dtype=np.float64)
+        predicted = settings.constant + rows.offsets[self.rows] + cols.offsets[self.cols] + products
+        self.losses = [*self.losses[-LAG:], np.asarray(loss.value(predicted, self.targets), np.float64)]
+        self.n_sweeps += 1
+        if len(self.losses) > LAG:
+            gains = settings.scale * (self.losses[0] - self.losses[-1])
+            self.gain = float(np.average(gains, weights=self.weights))
+            self.error = float(np.linalg.norm(self.weights * (gains - self.gain))) / self.weight
+
+    def is_sound(self, shape: tuple[int, int]) -> bool:
+        """Return whether all numbers are those of entries of a matrix of this shape."""
+        parts: list[Array] = [self.rows, self.cols, self.targets, self.weights]
+        sizes = len({part.size for part in parts}) == 1 and self.rows.size > 0
+        inside = all(part.min() >= 0 and part.max() < n for part, n in zip(parts[:2], shape, strict=True) if sizes)
+        return sizes and inside and bool((self.weights > 0).all()) and 0 <= self.limit < 2**32
+
+
+def _keys(size: int, k: int) -> NDArray[np.uint32]:
+    """Uniform random keys, the same in every fit; O(size)."""
+    numbers = np.arange(size, dtype=np.uint64) + np.uint64(k + 1) * np.uint64(2**40)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of splitmix64
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    return (numbers >> np.uint64(32)).astype(np.uint32)
