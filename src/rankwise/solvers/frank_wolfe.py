@@ -41,7 +41,7 @@ class FrankWolfe(ConvexSolver):
     corrective : bool, default=True
         False takes plain steps: cheaper, and many more of them. Their number of terms grows by one per step, and
         linearly dependent ones are merged every 20 steps, so that the rank may exceed the requested one.
-    n_inner : int, default=20
+    n_inner : int, default=5
         Projected steps on the core per corrective step.
     max_iter : int or None, default=500
         Default limit on the number of steps.
@@ -57,7 +57,7 @@ class FrankWolfe(ConvexSolver):
 
     radius: float | None = None
     corrective: bool = True
-    n_inner: int = 20
+    n_inner: int = 5
     max_iter: int | None = 500
 
     @classmethod
