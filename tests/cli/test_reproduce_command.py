@@ -40,16 +40,13 @@ def made(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+FIGURES = [f"figure0-tiny{ending}.{kind}" for ending in ("", "-times") for kind in ("png", "svg")]
+
+
 def test_a_table_is_printed_and_written_with_its_figures(small, tmp_path):
     done = invoke("reproduce", "tiny", "--output", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    assert made(tmp_path / "out") == [
-        "figure0-tiny.png",
-        "figure0-tiny.svg",
-        "tiny-results.jsonl",
-        "tiny.csv",
-        "tiny.md",
-    ]
+    assert made(tmp_path / "out") == sorted([*FIGURES, "tiny-results.jsonl", "tiny.csv", "tiny.md"])
     text = done.stdout
     assert "Tiny, rank 3" in text and "93.6 ± 0.1" in text and "Machine: " in text and "\x1b" not in text
     assert "Tiny, fold 3, AIS-Impute: " in text and "(9 of 9)" in text and "left)" in text
@@ -69,7 +66,7 @@ def test_quick_runs_one_fold_and_the_whole_run_goes_on_from_it(small, tmp_path):
 
 def test_a_figure_runs_the_first_split_and_writes_no_table(small, tmp_path):
     done = invoke("reproduce", "figure0", "--output", tmp_path)
-    assert done.exit_code == 0 and made(tmp_path) == ["figure0-tiny.png", "figure0-tiny.svg", "tiny-results.jsonl"]
+    assert done.exit_code == 0 and made(tmp_path) == sorted([*FIGURES, "tiny-results.jsonl"])
     assert len((tmp_path / "tiny-results.jsonl").read_text().splitlines()) == 4  # three fits and a search
 
 
@@ -133,7 +130,8 @@ def test_search_leaves_no_stored_weight():
     for experiment in experiments.available().values():
         for method in command.Selection(search=True).apply(experiment).methods:
             for data in experiment.data:
-                assert method.settings_on(data.name).get("nuclear_weight", "search") == "search"
+                found = method.settings_on(data.name)
+                assert all(found.get(name, "search") == "search" for name in ("nuclear_weight", "radius"))
 
 
 INTERRUPTED = """

@@ -21,7 +21,17 @@ from joblib.externals.loky import get_reusable_executor
 from rankwise import Observations, Problem, Ridged, SettingError, solve
 from rankwise.engines import Join, Results, Shard, Threads, operation, threads, usable_cores
 from rankwise.losses import Absolute, Logistic, Square
-from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit, get
+from rankwise.solvers import (
+    AISImpute,
+    AltMin,
+    BayesSweeps,
+    FactorSweeps,
+    FrankWolfe,
+    GreedyPursuit,
+    LocalSearch,
+    NonsmoothPursuit,
+    get,
+)
 from rankwise.spectral import Lanczos, PowerMethod
 
 CONFIGURATIONS = [
@@ -84,6 +94,9 @@ SOLVERS = {  # every solver that runs shard operations, and a loss for it
     "altmin": (AltMin(), Logistic()),
     "ais-impute": (AISImpute(100.0), Logistic()),
     "geco": (get("geco"), Square()),
+    "frank-wolfe": (FrankWolfe(100.0), Logistic()),
+    "frank-wolfe, plain": (FrankWolfe(100.0, corrective=False), Logistic()),
+    "local-search": (LocalSearch(GreedyPursuit(), polish=1), Logistic()),
     "glrl-nonsmooth": (NonsmoothPursuit(), Absolute()),
 }
 

@@ -22,11 +22,12 @@ from experiment_cases import METHODS, load, tiny
 from helpers import ROOT
 from scipy.stats import ttest_rel
 
-from rankwise import datasets, experiments, report, solvers
+from rankwise import Problem, datasets, experiments, report, selection, solvers
 from rankwise._errors import DataError, SettingError
 from rankwise._version import __version__
 from rankwise.experiments import Data, Method, Printed, Split, Store, available, run, summarise
 from rankwise.experiments.fit import Part, parts, standardised
+from rankwise.report import figures
 
 # Tables 2 and 4 of the paper, as its source has them.
 LATEX = {
@@ -118,7 +119,7 @@ def test_the_files_have_the_paper_s_setting():
     assert [data.rank for data in ratings.data] == [10, 10, 20]
     assert link.time_limit == ratings.time_limit == 1000
     assert link.quickened().used == 1 and len(link.quickened().data) == 2
-    assert [bool(method.paper) for method in link.quickened().methods] == [True] * 5 + [False]  # ours comes last
+    assert [bool(method.paper) for method in link.quickened().methods] == [True] * 5 + [False] * 5  # ours comes last
     assert ratings.on("movielens-1m").quickened().data[0].name == "movielens-1m"
 
 
@@ -206,6 +207,19 @@ def test_the_curve_ends_at_the_table_s_score(finished):
         assert 2 <= len(first["curve"]["cpu"]) <= first["steps"] and np.all(np.diff(first["curve"]["wall"]) > 0)
         assert first["curve"]["training"][-1] > 50
         assert not any("curve" in line for line in others)
+
+
+def test_a_searched_radius_is_the_nuclear_norm_of_the_solution_at_the_searched_weight(tmp_path):
+    settings = {"nuclear_weight": "search"}, {"radius": "search"}
+    methods = Method("ais", "AIS", "", "AISImpute", settings[0]), Method("fw", "FW", "", "FrankWolfe", settings[1])
+    store = Store(tmp_path / "results.jsonl")
+    run(tiny(methods=methods).first(1), store, load=load)
+    searches = [line for line in store.lines if line["kind"] == "search"]
+    (train, _) = next(selection.folds(load("tiny"), 3, 0))
+    problem = Problem(train, "logistic")
+    solution = solvers.solve(problem, solvers.AISImpute(searches[0]["nuclear_weight"]), tol=1e-7).model
+    assert searches[1]["radius"] == searches[0]["radius"] == pytest.approx(solution.theta.sum(), rel=0.03)
+    assert [line["status"] for line in store.lines if line["kind"] == "fit"] == ["done", "done"]
 
 
 def test_the_nuclear_weight_is_searched_once_and_its_seconds_are_apart(finished):
@@ -467,6 +481,14 @@ def test_bold_face_follows_the_paired_t_test(tmp_path):
     assert kept == {1, 2}
 
 
+def test_a_method_with_few_of_the_splits_is_not_compared(tmp_path):
+    experiment, store = made_up(tmp_path, {"eglrl": [90.0, 91.0, 90.5], "glrl-none": [99.0]})
+    assert {row.method: row.best for row in summarise(experiment, store).rows["tiny"]} == {
+        "eglrl": True,
+        "glrl-none": False,
+    }
+
+
 def test_the_machine_is_described_without_host_or_path(finished):
     words = experiments.describe_machine()
     assert words.startswith(f"{os.cpu_count()} cores, ") and f"numpy {np.__version__}" in words
@@ -492,12 +514,33 @@ def test_a_source_tree_that_is_not_installed_is_described_too(monkeypatch):
 
 def test_figures_have_one_line_per_method_in_each_panel(finished, tmp_path):
     experiment, store = finished
-    png, svg = report.draw_figures(experiment, store, tmp_path)
-    assert (png.name, svg.name) == ("figure0-tiny.png", "figure0-tiny.svg")
-    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
-    groups = [node.get("id", "") for node in ET.parse(svg).iter() if node.get("id", "").startswith("curve-")]
-    assert sorted(groups) == sorted(f"curve-{k}" for k in range(3) for _ in range(4))  # training, testing x CPU, wall
-    assert sorted(path.name for path in tmp_path.iterdir()) == [png.name, svg.name]
+    paths = report.draw_figures(experiment, store, tmp_path)
+    names = [f"figure0-tiny{ending}.{kind}" for ending in ("", "-times") for kind in ("png", "svg")]
+    assert [path.name for path in paths] == names and sorted(names) == sorted(one.name for one in tmp_path.iterdir())
+    for (png, svg), n_panels in zip((paths[:2], paths[2:]), (4, 2), strict=True):  # training, testing x CPU, wall
+        assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 10_000
+        groups = [node.get("id", "") for node in ET.parse(svg).iter() if node.get("id", "").startswith("curve-")]
+        assert sorted(groups) == sorted(f"curve-{k}" for k in range(3) for _ in range(n_panels))
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_the_time_to_a_score_is_that_of_the_first_step_that_is_as_good(higher, monkeypatch):
+    """Read off the drawn steps, for levels between the scores, against a search through the curve."""
+    rng = np.random.default_rng(0)
+    curves = {f"m{k}": (np.cumsum(rng.exponential(size=9)), rng.normal(50 + k, 3, size=9)) for k in range(3)}
+    drawn = []
+    monkeypatch.setattr(figures, "_write", lambda figure, path: drawn.append(figure))
+    panel = figures.TimePanel("testing", "CPU seconds", "score", curves)
+    figures.times_to_scores("title", [[panel]], ["none.png"], higher)
+    lines = {line.get_label(): line for line in drawn[0].axes[0].get_lines()}
+    sign = 1 if higher else -1
+    for method, (seconds, scores) in curves.items():
+        bests, times = lines[method].get_data()
+        for level in np.linspace(scores.min(), scores.max(), 50)[1:-1]:
+            first = next(k for k in range(9) if sign * scores[k] >= sign * level)
+            assert times[next(k for k in range(len(bests)) if sign * bests[k] >= sign * level)] == seconds[first]
+    left, right = drawn[0].axes[0].get_xlim()
+    assert sign * right > sign * left and lines["m0"].get_drawstyle() == "steps-pre"
 
 
 def test_there_is_no_figure_without_results(tmp_path):

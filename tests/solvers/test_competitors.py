@@ -17,12 +17,20 @@ CLASSES = {
     "admm": "ADMM",
     "wiberg": "Wiberg",
     "geco": "GECO",
+    "local-search": "LocalSearch",
     "boosting": "Boosting",
     "active-subspace": "ActiveSubspace",
+    "frank-wolfe": "FrankWolfe",
 }
 NAMES = tuple(CLASSES)
 SMOOTH = tuple(name for name in NAMES if name not in ("admm", "wiberg"))
-SIGMA = ("geco", "boosting", "active-subspace")  # those that know the gradient's top singular value
+SIGMA = (
+    "geco",
+    "local-search",
+    "boosting",
+    "active-subspace",
+    "frank-wolfe",
+)  # those that know the gradient's top singular value
 every_name = pytest.mark.parametrize("name", NAMES)
 smooth_names = pytest.mark.parametrize("name", SMOOTH)
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -13,7 +13,8 @@ from click.shell_completion import CompletionItem
 
 METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
-    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "boosting", "active-subspace"),
+    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "local-search"),
+    *("boosting", "active-subspace", "frank-wolfe"),
 )
 LOSS_CHOICES = (
     *("square", "logistic", "bernoulli", "huber", "squared-hinge", "smooth-hinge", "poisson"),

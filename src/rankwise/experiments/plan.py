@@ -18,6 +18,7 @@ from .scores import SCORES
 
 SPLIT_KINDS = ("folds", "random")
 SEARCH, TIME_LIMIT = "search", "time_limit"  # values of settings that the runner replaces
+SEARCHED = ("nuclear_weight", "radius")  # settings that AIS-Impute's search for the rank finds
 STORED_AS = {"bayes": "rankwise"}  # names of methods in the digests of stored results, where they differ
 
 
@@ -76,8 +77,8 @@ class Method:
     solver : str
         Class in `rankwise.solvers`, created with `settings`; empty if `method` is given.
     settings : mapping
-        ``nuclear_weight = "search"`` is replaced by the result of a search on the first split, and ``"time_limit"`` by
-        the time limit in seconds.
+        ``nuclear_weight = "search"`` and ``radius = "search"`` are replaced by the results of a search on the first
+        split, and ``"time_limit"`` by the time limit in seconds.
     settings_for : mapping of data set to mapping
         Additional settings for some data sets.
     paper : mapping of data set to Printed
@@ -186,13 +187,13 @@ class Experiment:
         return replace(self, time_limit=float(time_limit))
 
     def searched(self) -> "Experiment":
-        """Return the experiment with stored nuclear weights replaced by searches."""
+        """Return the experiment with stored nuclear weights and radii replaced by searches."""
         return replace(self, methods=tuple(_searched(method) for method in self.methods))
 
 
 def _searched(method: Method) -> Method:
     again = {
-        data: {**settings, "nuclear_weight": SEARCH} if "nuclear_weight" in settings else settings
+        data: {name: SEARCH if name in SEARCHED else value for name, value in settings.items()}
         for data, settings in method.settings_for.items()
     }
     return replace(method, settings_for=again)

@@ -16,8 +16,8 @@ from .. import datasets
 from .._errors import DataError, RankwiseError, SettingError
 from .._version import __version__
 from ..observations import Observations
-from .fit import Part, fit, parts, search_weight
-from .plan import SEARCH, TIME_LIMIT, Data, Experiment, Method
+from .fit import Part, fit, parts, search
+from .plan import SEARCH, SEARCHED, TIME_LIMIT, Data, Experiment, Method
 from .store import Store, StoredLine
 
 Loader = Callable[[str], Observations]
@@ -160,24 +160,25 @@ class _Runner:
             return {"status": "failed", "message": f"{type(error).__name__}: {error}"}
 
     def _settings(self, data: Data, part: Part, method: Method) -> dict[str, Any]:
-        """Return the settings of a method with the nuclear weight and the time limit filled in."""
+        """Return the settings of a method with nuclear weight, radius and time limit filled in."""
         settings = method.settings_on(data.name)
-        if settings.get("nuclear_weight") == SEARCH:
-            settings["nuclear_weight"] = self._weight(data, part, method)
+        for name in SEARCHED:
+            if settings.get(name) == SEARCH:
+                settings[name] = float(self._search(data, part, method)[name])
         limits = {name: self.experiment.time_limit for name, value in settings.items() if value == TIME_LIMIT}
         return settings | limits
 
-    def _weight(self, data: Data, part: Part, method: Method) -> float:
-        """Return the nuclear weight, searched on the first split that is run and stored for the others."""
+    def _search(self, data: Data, part: Part, method: Method) -> StoredLine:
+        """Return the results of the search, made on the first split that is run and stored for the others."""
         digest = self.experiment.digest(data, method)
         searches = self.store.find("search", data.name, method.name, digest)
         if not searches:
             self._report("search", data, part, method)
-            result = search_weight(self.experiment, data, part, method)
+            result = search(self.experiment, data, part)
             key = {"kind": "search", "data": data.name, "split": part.number, "method": method.name, "digest": digest}
             searches = [key | result]
             self.store.append(searches[0])
-        return float(searches[-1]["nuclear_weight"])
+        return searches[-1]
 
     def _finish(self, data: Data, part: Part, method: Method, line: StoredLine) -> None:
         """Count a fit as finished; after a failure or out of time, also those on the splits after it."""

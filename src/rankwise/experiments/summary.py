@@ -101,8 +101,12 @@ def _rows(experiment: Experiment, data: Data, lines: Mapping[Method, list[Stored
 
 
 def _best(experiment: Experiment, done: Mapping[Method, list[StoredLine]]) -> set[str]:
-    """Return the names of the methods in bold face, compared on the splits that all of them have."""
-    main = experiment.scores[0]
+    """Return the names of the methods in bold face, compared on the splits that all of them have.
+
+    Methods with fewer than half of the splits of another one are not compared.
+    """
+    main, most = experiment.scores[0], max(map(len, done.values()), default=0)
+    done = {method: fits for method, fits in done.items() if 2 * len(fits) >= most}
     by_split = {method.name: {line["split"]: line["scores"][main] for line in fits} for method, fits in done.items()}
     shared = sorted(set.intersection(*(set(scores) for scores in by_split.values()))) if by_split else []
     scores = {method: [values[split] for split in shared] for method, values in by_split.items()}

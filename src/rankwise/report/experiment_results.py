@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..experiments import SCORES, Data, Estimate, Experiment, Printed, Row, Store, Summary
-from .figures import TimePanel, time_curves
+from .figures import TimePanel, time_curves, times_to_scores
 
 DASH = "—"
 STAR, BOLD = "{}*", "**{}**"
@@ -42,7 +42,8 @@ def remarks(summary: Summary, mark: str = STAR) -> list[str]:
     )
     return [
         f"Mean ± sample deviation over {experiment.used} of {split.parts} {kind}, seed {split.seed}; {DASH} no result.",
-        f"{best}: the best, or not significantly worse (paired t-test over the splits, 95 %; one split: the best).",
+        f"{best}: the best, or not significantly worse (paired t-test over the splits, 95 %; one split: the best). "
+        "Methods with fewer than half of the splits are not compared.",
         "Methods have no offsets and start from zero, as in the paper, except where a note names offsets.",
         "Seconds are the solver's own: compiling, scoring and the search for a setting are left out.",
         *left_out,
@@ -133,14 +134,22 @@ def _flat(summary: Summary, row: Row) -> dict[str, object]:
 
 
 def draw_figures(experiment: Experiment, store: Store, folder: Path) -> list[Path]:
-    """Write ``figureN-DATA.png`` and ``.svg`` for each data set with results; return the paths written."""
+    """Write two figures as PNG and SVG for each data set with results; return the paths written.
+
+    ``figureN-DATA`` has scores against seconds, ``figureN-DATA-times`` the seconds to every held-out score.
+    """
     written: list[Path] = []
     for data in experiment.data:
         curves = curves_on(experiment, data, store)
         if curves:
-            paths = [folder / f"{experiment.figure}-{data.name}.{kind}" for kind in ("png", "svg")]
-            time_curves(_title(experiment, data), _panels(experiment, curves), paths)
-            written += paths
+            plain, times = (
+                [folder / f"{experiment.figure}-{data.name}{ending}.{kind}" for kind in ("png", "svg")]
+                for ending in ("", "-times")
+            )
+            title, panels = _title(experiment, data), _panels(experiment, curves)
+            time_curves(title, panels, plain)
+            times_to_scores(f"{title}: time to every score", panels[1:], times, SCORES[experiment.scores[0]].higher)
+            written += plain + times
     return written
 
 

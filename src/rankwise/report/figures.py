@@ -1,8 +1,9 @@
 """Figures as PNG and SVG files, and the common style of all plots. The only module that imports matplotlib."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ class TimePanel:
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]  # seconds and scores by method; not empty
 
 
-def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequence[str | os.PathLike[str]]) -> None:
+Panels = Sequence[Sequence[TimePanel]]
+Paths = Sequence[str | os.PathLike[str]]
+
+
+def time_curves(title: str, panels: Panels, paths: Paths) -> None:
     """Draw scores against seconds, one line per method, as PNG or SVG by the paths' endings.
 
     Parameters
@@ -36,12 +41,34 @@ def time_curves(title: str, panels: Sequence[Sequence[TimePanel]], paths: Sequen
     paths : sequence of path
         Each gets the figure in its format.
     """
+    _draw(title, panels, paths, _draw_times)
+
+
+def times_to_scores(title: str, panels: Panels, paths: Paths, higher: bool) -> None:
+    """Draw the seconds until each score is reached for the first time, one line per method; better scores to the right.
+
+    Scores that are much worse than the last ones of all methods are cut off.
+
+    Parameters
+    ----------
+    title : str
+    panels : rows of TimePanel, all of one length
+    paths : sequence of path
+        Each gets the figure in its format.
+    higher : bool
+        Whether higher scores are better.
+    """
+    _draw(title, panels, paths, lambda axes, panel: _draw_scores(axes, panel, higher))
+
+
+def _draw(title: str, panels: Panels, paths: Paths, draw: Callable[[Any, TimePanel], None]) -> None:
+    """Draw each panel by `draw`, with one legend below all of them, and write the files."""
     if not panels or not panels[0]:
         raise SettingError("There is nothing to draw; give at least one panel.")
     figure, grid = _figure(len(panels), len(panels[0]), 0.8)
     for line, row in zip(grid, panels, strict=True):
         for axes, panel in zip(line, row, strict=True):
-            _draw_times(axes, panel)
+            draw(axes, panel)
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
     figure.suptitle(title)
@@ -58,8 +85,9 @@ def axes_or_new(axes: Any | None) -> Any:
 
 
 def line_style(k: int, width: float = 1.6) -> dict[str, Any]:
-    """Color and marker of the k-th line."""
-    return {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
+    """Color, marker and dashes of the k-th line."""
+    style = {"color": COLORS[k % len(COLORS)], "marker": MARKERS[k % len(MARKERS)], "linewidth": width}
+    return style | {"linestyle": "-" if k < len(COLORS) else "--"}
 
 
 def tidy(axes: Any, title: str, x: str, y: str, *, grid: str = "both") -> Any:
@@ -90,6 +118,23 @@ def _draw_times(axes: Any, panel: TimePanel) -> None:
     axes.set_xscale("log")
     _cut_off(axes, panel)
     tidy(axes, panel.title, panel.time, panel.score)
+
+
+def _draw_scores(axes: Any, panel: TimePanel, higher: bool) -> None:
+    """Draw the seconds until each score was reached, as steps that end at each method's best score."""
+    better = max if higher else min
+    ends = sorted(better(scores) for _, scores in panel.curves.values())
+    near = [end for end in ends if higher or end <= 2 * ends[len(ends) // 2]]
+    room = 0.25 * (near[-1] - near[0]) or 0.01 * abs(near[0]) or 1.0
+    worst = near[0] - room if higher else near[-1] + room
+    for k, (method, (seconds, scores)) in enumerate(panel.curves.items()):
+        bests = list(accumulate(scores, better))
+        steps = {"drawstyle": "steps-pre", "label": method, "gid": f"curve-{k}", "markevery": [-1], "markersize": 7}
+        new = [j for j, best in enumerate(bests) if j == 0 or best != bests[j - 1]]
+        axes.plot([bests[j] for j in new], [seconds[j] for j in new], **steps, **line_style(k))
+    axes.set_yscale("log")
+    axes.set_xlim(worst, better(near) - (worst - better(near)) * 0.03)
+    tidy(axes, panel.title, panel.score, panel.time)
 
 
 def _cut_off(axes: Any, panel: TimePanel) -> None:

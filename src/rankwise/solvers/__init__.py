@@ -8,9 +8,11 @@ from .boosting import Boosting
 from .checkpoint import Checkpoint
 from .fixed_offsets import fit_offsets
 from .folding import fold_in
+from .frank_wolfe import FrankWolfe
 from .geco import GECO
 from .greedy import GreedyPursuit
 from .history import History, Record, StepReport
+from .local_search import LocalSearch
 from .loop import Result, solve
 from .methods import METHODS, get
 from .nonsmooth import NonsmoothPursuit
@@ -40,8 +42,10 @@ __all__ = [
     "Coefficients",
     "Economic",
     "FactorSweeps",
+    "FrankWolfe",
     "GreedyPursuit",
     "History",
+    "LocalSearch",
     "NamedSolver",
     "Need",
     "NoRefinement",

@@ -36,7 +36,7 @@ class ActiveSubspace(NuclearNormSolver):
     n_inner : int, default=20
         Proximal steps on the core per step.
     n_power : int, default=2
-        Block power iterations per step, started from X's right vectors and a few random ones.
+        Block power iterations per step, started from X's right vectors, the gradient's top one and a few random ones.
     max_iter : int or None, default=500
         Default limit on the number of steps.
 
@@ -76,7 +76,8 @@ class ActiveSubspace(NuclearNormSolver):
         threshold = state.weight / float(objective.lipschitz or 1.0)
         here = LowRank(point.theta, point.U, point.V, gradient.each)
         target = SparsePlusLowRank(-threshold / state.weight * gradient, here)
-        start = start_block(point.V.astype(np.float64), min(objective.shape), rng)
+        V = np.column_stack((point.V.astype(np.float64), top.v))  # a few iterations alone may miss a new direction
+        start = start_block(V, min(objective.shape), rng)
         left, values, right, n_products = block_svd(target, start, self.n_power)
         selected = values > threshold
         if not selected.any():

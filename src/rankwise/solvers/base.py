@@ -64,8 +64,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     Examples
     --------
     >>> import rankwise as rw
-    >>> [name for name, method in rw.solvers.METHODS.items() if not method.solver.grows]
-    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg', 'boosting', 'active-subspace']
+    >>> [name for name, method in rw.solvers.METHODS.items() if method.solver.grows]
+    ['r1mp', 'r1mp-economic', 'glrl', 'eglrl', 'glrl-none', 'glrl-nonsmooth', 'geco']
     """
 
     grows: ClassVar[bool] = True

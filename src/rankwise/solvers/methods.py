@@ -9,8 +9,10 @@ from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
 from .boosting import Boosting
+from .frank_wolfe import FrankWolfe
 from .geco import GECO
 from .greedy import GreedyPursuit
+from .local_search import LocalSearch
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute
 from .sweeps import BayesSweeps, FactorSweeps
@@ -19,7 +21,7 @@ from .wiberg import Wiberg
 
 SOLVERS: tuple[type[Solver[Any, Any]], ...] = (
     *(BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit),
-    *(AISImpute, AltMin, ADMM, Wiberg, GECO, Boosting, ActiveSubspace),
+    *(AISImpute, AltMin, ADMM, Wiberg, GECO, LocalSearch, Boosting, ActiveSubspace, FrankWolfe),
 )
 METHODS: dict[str, NamedSolver] = {name: method for solver in SOLVERS for name, method in solver.methods().items()}
 

@@ -1,4 +1,4 @@
-"""What boosting and active subspace selection share: the weight, the certificate, and steps that never rise."""
+"""What the convex nuclear-norm methods share: a certificate per step, steps that never rise, and the weight."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -26,15 +26,71 @@ class PenaltyState:
     most: int  # largest number of terms
     value: float  # f plus the penalty
     lower: float = -np.inf  # largest lower bound on the minimum so far
+    radius: float = np.inf  # largest nuclear norm
+    first: float = np.inf  # value at X = 0
 
 
-class NuclearNormSolver(Solver[Movable, PenaltyState]):
-    """A method for smooth f plus ``nuclear_weight * ||X||_*``; a subclass implements `improve`."""
+class ConvexSolver(Solver[Movable, PenaltyState]):
+    """A method whose steps start from a certificate and never raise the value.
 
-    nuclear_weight: float | None = None
+    A subclass implements `init`, `bound`, `improve` and `is_settled`.
+    """
+
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
     state_types: ClassVar[tuple[type, ...]] = (PenaltyState,)
+
+    def accepts(self, objective: Movable, state: object) -> bool:
+        """Return whether the state is one of this objective."""
+        if not isinstance(state, PenaltyState) or not 1 <= state.most <= min(objective.shape):
+            return False
+        return state.weight >= 0 and state.radius >= 0
+
+    def bound(self, objective: Movable, state: PenaltyState, top: Top) -> float:
+        """Return a bound on how far the value at X is above the minimum; infinite if there is none."""
+        raise NotImplementedError
+
+    def improve(self, objective: Movable, rng: Generator, state: PenaltyState, top: Top) -> tuple[int, int]:
+        """Move X to a lower value; return the numbers of products and evaluations."""
+        raise NotImplementedError
+
+    def is_settled(self, state: PenaltyState, top: Top, bound: float) -> bool:
+        """Return whether a small change of the value may end the run, from what was known before the step."""
+        raise NotImplementedError
+
+    def step(self, objective: Movable, rng: Generator, state: PenaltyState) -> StepReport:
+        """Certify X by the gradient's top singular value, then improve it."""
+        before, gradient = Iterate.of(objective), objective.gradient()
+        norm, inner = gradient.norm, gradient.inner
+        top = top_triplet(gradient, rng)
+        if norm == 0.0 and before.s.size == 0:
+            return StepReport(0.0, norm, inner, top.n_products, inner_rank=0)
+        bound = self.bound(objective, state, top)
+        state.lower = max(state.lower, state.value - bound)
+        n_products, n_evaluations = self.improve(objective, rng, state, top)
+        value, stop = objective.value() + state.weight * float(objective.point.theta.sum()), None
+        if state.value <= value < np.inf:
+            objective.move(before.s, before.U, before.V)
+            value = state.value
+            stop = ("converged", f"No step lowers the value at rank {before.s.size}.")
+        state.value = value
+        return StepReport(
+            sigma=top.sigma if norm > 0 else None,
+            norm=norm,
+            inner=inner,
+            n_products=top.n_products + n_products,
+            n_evaluations=n_evaluations,
+            value=value,
+            settled=self.is_settled(state, top, bound) or before.s.size == state.most,
+            stop=stop,
+            gap=max(value - state.lower, 0.0) if np.isfinite(state.lower) else None,
+        )
+
+
+class NuclearNormSolver(ConvexSolver):
+    """A method for smooth f plus ``nuclear_weight * ||X||_*``; a subclass implements `improve`."""
+
+    nuclear_weight: float | None = None
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -59,38 +115,10 @@ class NuclearNormSolver(Solver[Movable, PenaltyState]):
         weight, _ = AISImpute().search(objective, rank)
         return PenaltyState(weight, min(rank, most), objective.value())
 
-    def accepts(self, objective: Movable, state: object) -> bool:
-        """Return whether the state is one of this objective."""
-        return isinstance(state, PenaltyState) and state.weight >= 0 and 1 <= state.most <= min(objective.shape)
+    def bound(self, objective: Movable, state: PenaltyState, top: Top) -> float:
+        """Return the duality gap of the penalized problem at X."""
+        return nuclear_gap(objective, state.weight, top.upper, float(objective.point.theta.sum()))
 
-    def improve(self, objective: Movable, rng: Generator, state: PenaltyState, top: Top) -> tuple[int, int]:
-        """Move X to a lower value; return the numbers of products and evaluations."""
-        raise NotImplementedError
-
-    def step(self, objective: Movable, rng: Generator, state: PenaltyState) -> StepReport:
-        """Certify X by the gradient's top singular value, then improve it."""
-        before, gradient = Iterate.of(objective), objective.gradient()
-        norm, inner = gradient.norm, gradient.inner
-        top = top_triplet(gradient, rng)
-        if norm == 0.0 and before.s.size == 0:
-            return StepReport(0.0, norm, inner, top.n_products, inner_rank=0)
-        bound = nuclear_gap(objective, state.weight, top.upper, float(before.s.sum()))
-        state.lower = max(state.lower, state.value - bound)
-        n_products, n_evaluations = self.improve(objective, rng, state, top)
-        value, stop = objective.value() + state.weight * float(objective.point.theta.sum()), None
-        if state.value <= value < np.inf:
-            objective.move(before.s, before.U, before.V)
-            value = state.value
-            stop = ("converged", f"No step lowers the value at rank {before.s.size}.")
-        state.value = value
-        return StepReport(
-            sigma=top.sigma if norm > 0 else None,
-            norm=norm,
-            inner=inner,
-            n_products=top.n_products + n_products,
-            n_evaluations=n_evaluations,
-            value=value,
-            settled=top.upper <= SETTLED * state.weight or before.s.size == state.most,
-            stop=stop,
-            gap=max(value - state.lower, 0.0) if np.isfinite(state.lower) else None,
-        )
+    def is_settled(self, state: PenaltyState, top: Top, bound: float) -> bool:
+        """Return whether the top singular value is close to the weight."""
+        return top.upper <= SETTLED * state.weight
