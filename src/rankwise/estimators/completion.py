@@ -15,7 +15,7 @@ from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
-from ..observations import Observations, is_frame
+from ..observations import Observations, is_frame, without_streams
 from ..solvers import Record, Solver
 from ..solvers.checkpoint import AnyCheckpoint
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
@@ -218,7 +218,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         callback : callable, optional
             Called with each iteration's `Record`; stops the fit if it returns true.
         """
-        names = {"row": row, "col": col, "value": value, "weight": weight}
+        X, names = without_streams(X), {"row": row, "col": col, "value": value, "weight": weight}
         if y is not None and row is col is value is None:
             if is_table_of(X, 2):
                 self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
@@ -272,7 +272,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the factors of the rows of the matrix X, by `fold_in`; shape (n_rows, rank)."""
-        model = self._fitted()
+        model, X = self._fitted(), without_streams(X)
         by_label = is_frame(X) and model.col_labels is not None and "feature_names_in_" not in self.__dict__
         is_matrix = is_frame(X) or sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)
         if is_matrix and not by_label and self.n_features_in_ == model.shape[1]:

@@ -5,7 +5,7 @@ compile the solver. Compiled code therefore has two addresses and a width, from 
 used; the tuple `Work` defines the same for plain Python.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import float64, types
@@ -85,17 +85,18 @@ class Place(NamedTuple):
 
 def _places() -> dict[str, Place]:
     """Place of each array of `Work`."""
-    vectors = ("linear", "base", "base_variance", "prediction_variance", "target", "weight", "rhs_weight", "curvature")
-    places = {"tile": Place(False, 0, 0, (TILE_ROWS, TILE))}
-    places |= {name: Place(False, k * TILE, 0, (TILE,)) for k, name in enumerate(vectors)}
+    rows = ("linear", "base", "base_variance", "prediction_variance", "target", "weight", "rhs_weight", "curvature")
+    vectors, blocks = ("mean", "variance", "second_moment", "shrunk"), ("factors", "factor_variances", "scaled")
+    doubles = ("rhs", "diagonal", "solution", "inverse_diagonal", "vector", "zeros")
     after = TILE_ROWS * TILE
-    names = ("mean", "variance", "second_moment", "shrunk")
-    places |= {name: Place(False, after, k, (None,)) for k, name in enumerate(names)}
-    names = ("factors", "factor_variances", "scaled")
-    places |= {name: Place(False, after, 4 + k * TILE, (TILE, None)) for k, name in enumerate(names)}
-    names = ("rhs", "diagonal", "solution", "inverse_diagonal", "vector", "zeros")
-    places |= {name: Place(True, 0, k, (None,)) for k, name in enumerate(names)}
-    return places | {"sums": Place(True, 0, 6, (3,)), "matrix": Place(True, 0, 7, (None, None))}
+    return (
+        {"tile": Place(False, 0, 0, (TILE_ROWS, TILE))}
+        | {name: Place(False, k * TILE, 0, (TILE,)) for k, name in enumerate(rows)}
+        | {name: Place(False, after, k, (None,)) for k, name in enumerate(vectors)}
+        | {name: Place(False, after, 4 + k * TILE, (TILE, None)) for k, name in enumerate(blocks)}
+        | {name: Place(True, 0, k, (None,)) for k, name in enumerate(doubles)}
+        | {"sums": Place(True, 0, 6, (3,)), "matrix": Place(True, 0, 7, (None, None))}
+    )
 
 
 PLACES = _places()
@@ -115,7 +116,7 @@ def workspace(scratch):
 class WorkType(types.Type):
     """Numba type of a `Work`."""
 
-    def __init__(self, number):
+    def __init__(self, number: Any) -> None:
         self.number = number
         super().__init__(name=f"Work({number})")
 

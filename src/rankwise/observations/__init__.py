@@ -1,7 +1,7 @@
 """Observed entries of a matrix: construction, validation, labels, shards."""
 
 from .entries import Entries
-from .frames import is_frame
+from .frames import is_frame, without_streams
 from .labels import LabelIndex
 from .observed import Observations
 from .pairs import as_pairs
@@ -17,4 +17,5 @@ __all__ = [
     "cut_rows",
     "is_frame",
     "target_facts",
+    "without_streams",
 ]
