@@ -1,6 +1,7 @@
 """The commands that make and use models: their numbers are the library's and NumPy's, their files appear whole."""
 
 import csv
+import gc
 import io
 import json
 import logging
@@ -567,8 +568,22 @@ def test_only_a_long_rehearsal_is_called_compiling(monkeypatch):
             loop._rehearse(problem, solvers.AltMin())
             time.sleep(0.2)
         texts.append(out.file.getvalue())
-    assert texts == ["", "compiling kernels for this loss, once\n"]
+    assert texts == ["", f"{loop.COMPILING}\n"]
     assert not logger.handlers or not any(isinstance(one, progress.FitProgress) for one in logger.handlers)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_a_rehearsal_leaves_the_garbage_collector_as_it_was(monkeypatch, collects):
+    problem, seen = rankwise.Problem(rankwise.Observations.from_coo([0], [0], [1.0]), "square"), []
+    monkeypatch.setattr(loop, "_rehearsed", set())
+    monkeypatch.setattr(loop, "_run", lambda *args: seen.append(gc.isenabled()))
+    before = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        loop._rehearse(problem, solvers.AltMin())
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 SLOW = """

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from rankwise import Observations, Problem
 from rankwise.engines import Shard
 from rankwise.kernels import row_parts
-from rankwise.kernels.row_entries import TILE
 from rankwise.kernels.row_parts import GaussianPrior, RowProblem, SharedQuadratic
+from rankwise.kernels.tile_losses import TILE
 from rankwise.objectives.sides import RowSettings
 
 SCALE = 0.8

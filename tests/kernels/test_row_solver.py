@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from rankwise import Observations, Problem
 from rankwise.kernels.expected import expected_at, majorised
-from rankwise.kernels.row_entries import TILE
 from rankwise.kernels.row_solver import HALVINGS
+from rankwise.kernels.tile_losses import TILE
 from rankwise.losses import Absolute, Hinge, Huber, Logistic, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.objectives.sides import RowSettings, Side
 

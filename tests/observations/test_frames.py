@@ -297,6 +297,23 @@ def test_anything_that_speaks_arrow_is_a_frame(entries):
             Observations.from_frame(series)
 
 
+def once(columns):
+    """A stream that can be read once, as one of a query of a database."""
+    table = pa.table(columns)
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+
+
+@pytest.mark.parametrize("kind", [once, lambda columns: Stream(pa.table(columns))], ids=["once", "bare"])
+def test_estimators_read_streams_as_they_read_tables(entries, kind):
+    pairs, values = dict(list(entries.items())[:2]), np.asarray(list(entries.values())[2], float)
+    model = MatrixCompletion("square", rank=1)
+    streamed = model.fit(kind(pairs), values).predict(kind(pairs))
+    assert np.array_equal(streamed, model.fit(pa.table(pairs), values).predict(pa.table(pairs)))
+    wide = dict(zip("cab", WIDE.T, strict=True))
+    streamed = model.fit(kind(wide)).transform(kind(wide))
+    assert np.array_equal(streamed, model.fit(pa.table(wide)).transform(pa.table(wide)))
+
+
 def test_arrays_need_no_frame_package(tmp_path):
     source = """
 import sys

@@ -11,9 +11,10 @@ from .._digests import checksum
 from ..kernels import pattern, tile_losses
 from ..kernels.entrywise import SearchLine
 from ..kernels.expected import majorised
-from ..kernels.row_entries import RowEntries, Scratch
+from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
+from ..kernels.row_work import Scratch
 from ..kernels.tile_losses import TileLoss
 from ..losses import Loss
 from ..observations import Piece
@@ -244,7 +245,7 @@ class Shard:
         entries = self._entries(design)
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
-        sums = solve(self._tile_loss(design), entries, problem, Scratch.zero(entries.design), trial, *rows)
+        sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.array(sums)
 
     @operation(Join.SUM, by_row=("means", "variances"), large=("design.factors", "design.variances"))
@@ -252,7 +253,7 @@ class Shard:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)
         entries = self._entries(design)
-        scratch = Scratch.zero(entries.design)
+        scratch = _scratch(entries.design)
         return np.array([expected_loss(self._tile_loss(design), entries, scratch, means[own], variances[own])])
 
     def _tile_loss(self, design: Design) -> TileLoss:
@@ -277,6 +278,10 @@ class Shard:
         out = np.zeros(U.shape[1])
         pattern.pull_back(self.indptr, self.indices, self.slopes, U[self.start : self.stop], V, out)
         return out
+
+
+def _scratch(design: Design) -> Scratch:
+    return Scratch.zero(design.factors.shape[1], design.factors.dtype)
 
 
 def _fixed(array: Array) -> Array:

@@ -19,7 +19,7 @@ from ..losses.base import classes_of
 from ..losses.levels import LevelsLoss
 from ..model.decoding import class_probabilities
 from ..model.pairwise import at_known, positions
-from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory
+from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory, without_streams
 from ..solvers import Solver
 from ..solvers.checkpoint import AnyCheckpoint
 from .base import RandomState
@@ -230,7 +230,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         callback : callable, optional
             Called with each iteration's `Record`; stops the fit if it returns true.
         """
-        names = {"row": row, "col": col, "value": value, "weight": weight}
+        X, names = without_streams(X), {"row": row, "col": col, "value": value, "weight": weight}
         if y is not None and row is col is value is None:
             if is_table_of(X, 2):
                 self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
@@ -307,7 +307,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the factors of the rows of the matrix X, by `fold_in`; shape (n_rows, rank)."""
-        model = self._fitted()
+        model, X = self._fitted(), without_streams(X)
         by_label = is_frame(X) and model.col_labels is not None and "feature_names_in_" not in self.__dict__
         is_matrix = is_frame(X) or sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2)
         if is_matrix and not by_label and self.n_features_in_ == model.shape[1]:

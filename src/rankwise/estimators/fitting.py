@@ -15,7 +15,7 @@ from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
-from ..observations import AnyEntries, Observations, as_pairs, is_frame
+from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
 from ..observations.frames import is_lazy
 from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
@@ -199,7 +199,7 @@ class CompletionEstimator(PredictionMethods):
 
     def _predict_pairs(self, X: Any, scale: str = "response", decode: str | None = None) -> NDArray[np.float64]:
         """Predict pairs of labels, shape (n_pairs,); a new row gets the mean of the column, a new column the row's."""
-        model = self._fitted()
+        model, X = self._fitted(), without_streams(X)
         is_table = (is_frame(X) and not is_lazy(X)) or (isinstance(X, np.ndarray) and X.ndim == 2)
         if self.n_features_in_ == 2 and is_table:
             validate_data(self, X, reset=False, skip_check_array=True)  # number and names of the columns

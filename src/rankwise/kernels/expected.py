@@ -16,7 +16,7 @@ from typing import Any
 from numba.extending import overload
 
 from .formulas import FORMULAS, slope_at, value_at
-from .jit import INLINED
+from .jit import PART
 
 _NARROW = 1e-8  # smallest variance of the two points, so that there are two slopes to compare
 SQUARE_FLOOR = 1e-36  # added to E[r**2], so that no weight is infinite; below the square of any target worth the name
@@ -50,7 +50,7 @@ def expected_at(p, m, s, o):
     return (FORMULAS[type(p)].expected or two_point_expected)(p, m, s, o)
 
 
-@overload(expected_at, jit_options=INLINED, strict=False)
+@overload(expected_at, jit_options=PART, strict=False)
 def _expected_at(p, m, s, o):
     return FORMULAS[p.instance_class].expected or two_point_expected
 

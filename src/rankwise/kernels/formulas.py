@@ -14,7 +14,7 @@ from numba import float64, int32, int64, njit
 from numba.extending import overload
 
 from .._errors import LossError
-from .jit import INLINED
+from .jit import INLINED, PART
 
 _LOG2E = 1.4426950408889634
 _LARGEST = float(np.finfo(np.float64).max)
@@ -173,21 +173,21 @@ def kinks_at(p: Any, o: float) -> Any:
 
 
 # Not strict: Numba would take annotations for different arguments.
-@overload(value_at, jit_options=INLINED, strict=False)
+@overload(value_at, jit_options=PART, strict=False)
 def _value_at(p, x, o):
     return FORMULAS[p.instance_class].value
 
 
-@overload(slope_at, jit_options=INLINED, strict=False)
+@overload(slope_at, jit_options=PART, strict=False)
 def _slope_at(p, x, o):
     return FORMULAS[p.instance_class].slope
 
 
-@overload(curvature_at, jit_options=INLINED, strict=False)
+@overload(curvature_at, jit_options=PART, strict=False)
 def _curvature_at(p, x, o):
     return FORMULAS[p.instance_class].curvature
 
 
-@overload(kinks_at, jit_options=INLINED, strict=False)
+@overload(kinks_at, jit_options=PART, strict=False)
 def _kinks_at(p, o):
     return FORMULAS[p.instance_class].kinks

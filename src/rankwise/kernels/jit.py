@@ -4,14 +4,17 @@ Decorating a function compiles nothing, makes no folder and leaves Numba's confi
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
+from numba.extending import overload
 
 from .cache import KernelCache
+from .pipeline import PartCompiler
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 # Sums may be reassociated and fused, so that loops vectorize; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 # The C wrapper of a kernel is never called, and takes a fifth of the compile time.
@@ -20,6 +23,9 @@ OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfun
 INNER = OPTIONS | {"no_cpython_wrapper": True}
 # A call left in a loop prevents vectorization, and updates the reference counts of its array arguments.
 INLINED = OPTIONS | {"forceinline": True}
+# For functions that only kernels call: no machine code of their own, and none that is optimized before it is linked.
+LINKED = INNER | {"pipeline_class": PartCompiler}
+PART = LINKED | INLINED
 BORROWING = OPTIONS | {"_nrt": False}
 CALLBACK = {name: option for name, option in OPTIONS.items() if name != "no_cfunc_wrapper"}
 
@@ -57,7 +63,13 @@ def part(function: Callable[..., Any]) -> Any:
     more than most of these helpers do. Not cached because Numba distinguishes types by name, and the first custom loss
     of one program has the same type name as that of another.
     """
-    return numba.njit(cache=False, **INNER | INLINED)(function)
+    return numba.njit(cache=False, **PART)(function)
+
+
+def linked(function: FunctionT) -> FunctionT:
+    """Let kernels call a plain Python function, which LLVM inlines where that pays; return it as it is."""
+    overload(function, jit_options=LINKED, strict=False)(lambda *args: function)
+    return function
 
 
 def callback(function: Callable[..., Any], signature: Any, name: str | None) -> Any:

@@ -7,14 +7,12 @@ that is added to its predictions, and a weight of its loss.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from numba import njit, uint64
+from numba import uint64
 
 from .._arrays import Array
 from .expected import expected_at, two_point_expected
 from .formulas import FORMULAS, Formulas, curvature_at, declare, slope_at, value_at
-from .jit import OPTIONS
-
-_njit = njit(**OPTIONS)  # no disk cache, as for all parts of losses; also called from Python, through a formula
+from .jit import linked
 
 
 class MixedFormula(NamedTuple):
@@ -65,7 +63,7 @@ def declare_mixed(parameters: type[Any], kinds: Sequence[type[Any]]) -> Formulas
     )
     call = "value, slope, weight = function({loss}, x, s, o)"
     bounded = [kind if FORMULAS[kind].expected else None for kind in kinds]
-    expected_of = _compile(LOOK_UP_EXPECTED, call, bounded, function=expected_at, two_point=_njit(two_point_expected))
+    expected_of = _compile(LOOK_UP_EXPECTED, call, bounded, function=expected_at, two_point=linked(two_point_expected))
 
     def value(p, x, o):
         return value_of(p, x, o)
@@ -91,7 +89,7 @@ def _compile(template: str, call: str, kinds: Sequence[type[Any] | None], **name
     ]
     namespace = {kind.__name__: kind for kind in kinds if kind is not None} | {"uint64": uint64, **names}
     exec(template.format(branches="    " + "\n    el".join(branches or ["if False:\n        pass"])), namespace)
-    return _njit(namespace["of_column"])
+    return linked(namespace["of_column"])
 
 
 def _construction(kind: type[Any]) -> str:

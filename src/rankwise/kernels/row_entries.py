@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import uint32, uint64
 
 from .._arrays import Array
@@ -10,7 +9,7 @@ from .entrywise import weight_at
 from .jit import part
 from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
 from .row_parts import Design
-from .tile_losses import BUFFER, TILE, at_pointer, padded_count
+from .tile_losses import at_pointer, padded_count
 
 _1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
 
@@ -23,65 +22,6 @@ class RowEntries(NamedTuple):
     targets: Array  # (n_entries,)
     weights: Array | None  # (n_entries,), or None for ones
     design: Design
-
-
-class Work(NamedTuple):
-    """Scratch for one row and one tile of its entries; `solution` and `diagonal` hold the results of a row solve."""
-
-    mean: Array  # (width,), in the factors' number type, as are those down to `scaled`
-    variance: Array  # (width,)
-    second_moment: Array  # (width,): mean**2 + variance
-    shrunk: Array  # (width,): a row of `scaled` over the diagonal
-    tile: Array  # (8, TILE): the eight vectors that follow
-    linear: Array  # (TILE,): factors @ mean
-    base: Array  # (TILE,)
-    base_variance: Array  # (TILE,)
-    prediction_variance: Array  # (TILE,)
-    target: Array  # (TILE,)
-    weight: Array  # (TILE,): zero beyond the tile's last entry
-    rhs_weight: Array  # (TILE,): factor of the entry's factors in the right-hand side
-    curvature: Array  # (TILE,)
-    factors: Array  # (TILE, width)
-    factor_variances: Array  # (TILE, width)
-    scaled: Array  # (TILE, width): factors times the curvature, or times its root
-    matrix: Array  # (width, width): upper half of the normal equations, or of the system of few entries
-    rhs: Array  # (width,): right-hand side of the normal equations
-    diagonal: Array  # (width,): diagonal of the normal equations
-    solution: Array  # (width,)
-    inverse_diagonal: Array  # (width,)
-    vector: Array  # (width,): right-hand side, then solution, of the system that is solved
-    sums: Array  # (3,), float64: results of `approximate_entries`
-    zeros: Array  # (width,): mean and precisions of a row without a prior
-
-
-class Scratch(NamedTuple):
-    """Memory of a `Work`, allocated outside of the kernels."""
-
-    vectors: Array  # (4, width), in the factors' number type, as are those down to `blocks`
-    tile: Array  # (8, TILE)
-    blocks: Array  # (3, TILE, width)
-    doubles: Array  # (6, width), float64, as are the following
-    matrix: Array  # (width, width)
-    sums: Array  # (3,)
-
-    @classmethod
-    def zero(cls, design: Design) -> "Scratch":
-        """Return scratch for rows with this design."""
-        kind, width = design.factors.dtype, design.factors.shape[1]
-        vectors, tile, blocks = (np.zeros(shape, kind) for shape in ((4, width), BUFFER, (3, TILE, width)))
-        doubles, matrix, sums = (np.zeros(shape) for shape in ((6, width), (width, width), 3))
-        doubles[1] = 1.0  # the diagonal, also beyond the last component
-        return cls(vectors, tile, blocks, doubles, matrix, sums)
-
-
-@part
-def workspace(scratch):
-    """Views of the scratch by name."""
-    a, b, blocks, c = scratch.vectors, scratch.tile, scratch.blocks, scratch.doubles
-    return Work(
-        *(a[0], a[1], a[2], a[3], b, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]),
-        *(blocks[0], blocks[1], blocks[2], scratch.matrix, c[0], c[1], c[2], c[3], c[4], scratch.sums, c[5]),
-    )
 
 
 @part

@@ -23,7 +23,7 @@ from numba import float64, types, uint64
 from numba.extending import overload
 
 from .._arrays import Array
-from .jit import INLINED, part
+from .jit import PART, part
 from .lanes import pad_columns
 from .ldl import factor_positive
 
@@ -215,7 +215,7 @@ def gaussian_row(prior, i, zeros):
     return (zeros, zeros, 0.0) if prior is None else PRIOR_RULES[type(prior)].row(prior, i)
 
 
-@overload(gaussian_row, jit_options=INLINED)
+@overload(gaussian_row, jit_options=PART)
 def _gaussian_row(prior, i, zeros):
     if isinstance(prior, types.NoneType):
         return lambda prior, i, zeros: (zeros, zeros, 0.0)
@@ -228,7 +228,7 @@ def quadratic_add(shared, i, rhs, diagonal, matrix):
     QUADRATICS[type(shared)].add(shared, i, rhs, diagonal, matrix)
 
 
-@overload(quadratic_add, jit_options=INLINED)
+@overload(quadratic_add, jit_options=PART)
 def _quadratic_add(shared, i, rhs, diagonal, matrix):
     rule = _compiled(QUADRATICS[shared.instance_class].add)
     return lambda shared, i, rhs, diagonal, matrix: rule(shared, i, rhs, diagonal, matrix)
@@ -239,7 +239,7 @@ def quadratic_value(shared, i, mean, variance):
     return QUADRATICS[type(shared)].value(shared, i, mean, variance)
 
 
-@overload(quadratic_value, jit_options=INLINED)
+@overload(quadratic_value, jit_options=PART)
 def _quadratic_value(shared, i, mean, variance):
     rule = _compiled(QUADRATICS[shared.instance_class].value)
     return lambda shared, i, mean, variance: rule(shared, i, mean, variance)
@@ -250,7 +250,7 @@ def factored_of(shared):
     return shared.factored if isinstance(shared, SharedQuadratic) else None
 
 
-@overload(factored_of, jit_options=INLINED)
+@overload(factored_of, jit_options=PART)
 def _factored_of(shared):
     if isinstance(shared, types.NoneType) or shared.instance_class is not SharedQuadratic:
         return lambda shared: None
@@ -263,7 +263,7 @@ def penalty_add(penalty, i, rhs, diagonal):
         PENALTIES[type(penalty)].add(penalty, i, rhs, diagonal)
 
 
-@overload(penalty_add, jit_options=INLINED)
+@overload(penalty_add, jit_options=PART)
 def _penalty_add(penalty, i, rhs, diagonal):
     rules = PENALTIES[penalty.instance_class]
     if rules.minimize is not None:
@@ -277,7 +277,7 @@ def penalty_value(penalty, i, mean, variance):
     return PENALTIES[type(penalty)].value(penalty, i, mean, variance)
 
 
-@overload(penalty_value, jit_options=INLINED)
+@overload(penalty_value, jit_options=PART)
 def _penalty_value(penalty, i, mean, variance):
     rule = _compiled(PENALTIES[penalty.instance_class].value)
     return lambda penalty, i, mean, variance: rule(penalty, i, mean, variance)
@@ -288,7 +288,7 @@ def is_minimized_by_coordinates(penalty):
     return PENALTIES[type(penalty)].minimize is not None
 
 
-@overload(is_minimized_by_coordinates, jit_options=INLINED)
+@overload(is_minimized_by_coordinates, jit_options=PART)
 def _is_minimized_by_coordinates(penalty):
     if PENALTIES[penalty.instance_class].minimize is None:
         return lambda penalty: False
@@ -301,7 +301,7 @@ def coordinate_minimum(penalty, i, a, curvature, rhs):
     return rhs / curvature if rule is None else rule(penalty, i, a, curvature, rhs)
 
 
-@overload(coordinate_minimum, jit_options=INLINED)
+@overload(coordinate_minimum, jit_options=PART)
 def _coordinate_minimum(penalty, i, a, curvature, rhs):
     if PENALTIES[penalty.instance_class].minimize is None:
         return lambda penalty, i, a, curvature, rhs: rhs / curvature

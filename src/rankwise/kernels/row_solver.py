@@ -24,7 +24,6 @@ from .row_entries import (
     load_tile,
     predict,
     set_row,
-    workspace,
 )
 from .row_few import from_entries, from_entries_factored, is_available, to_entries
 from .row_parts import (
@@ -37,6 +36,7 @@ from .row_parts import (
     quadratic_add,
     quadratic_value,
 )
+from .row_work import workspace
 from .tile_losses import TILE
 
 HALVINGS = 12  # of the step of a row at most

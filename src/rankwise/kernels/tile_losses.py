@@ -12,11 +12,12 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, float64, from_dtype, int64, types, uint64
 from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 
 from .._arrays import Array
 from .._errors import LossError
 from .expected import expected_at
-from .jit import INLINED, callback, part
+from .jit import PART, callback, part
 
 TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
 # Rows of the buffer of a tile.
@@ -65,7 +66,7 @@ def at_pointer(loss, tile, n, scale, sums):
     approximate_entries(loss, tile, n, scale, sums)
 
 
-@overload(at_pointer, jit_options=INLINED)
+@overload(at_pointer, jit_options=PART)
 def _at_pointer(loss, tile, n, scale, sums):
     return lambda loss, tile, n, scale, sums: _call(
         loss.address, loss.fields.ctypes.data, tile.ctypes.data, uint64(n), float64(scale), sums.ctypes.data
@@ -111,7 +112,7 @@ def rebuilt(kind, fields):
     """The loss's tuple from the table of its fields; compiled code only."""
 
 
-@overload(rebuilt, jit_options=INLINED)
+@overload(rebuilt, jit_options=PART)
 def _rebuilt(kind, fields):
     parts = ", ".join(
         f"bits(fields[{2 * k}])" if is_float else f"array(fields[{2 * k}], fields[{2 * k + 1}])"
@@ -127,19 +128,18 @@ def _float_of_bits(bits):
     return np.int64(bits).view(np.float64)
 
 
-@part
-def _array_at(address, size):
-    return carray(_pointer(address), (size,))
-
-
 @intrinsic
-def _pointer(typing_context, address):
-    """Pointer to float64 at an address."""
+def _array_at(typing_context, address, size):
+    """Read-only array at an address, of the type of a loss's own array: its formulas are compiled once for both."""
+    kind = types.Array(float64, 1, "C", readonly=True)
 
     def generate(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+        array, item = context.make_array(kind)(context, builder), context.get_constant(types.intp, 8)
+        data = builder.inttoptr(arguments[0], context.get_data_type(float64).as_pointer())
+        populate_array(array, data=data, shape=[arguments[1]], strides=[item], itemsize=item, meminfo=None)
+        return array._getvalue()
 
-    return types.CPointer(float64)(types.int64), generate
+    return kind(types.int64, types.int64), generate
 
 
 @intrinsic

@@ -1,7 +1,7 @@
 """Observed entries of a matrix: construction, validation, labels, shards."""
 
 from .entries import Entries
-from .frames import is_frame
+from .frames import is_frame, without_streams
 from .labels import LabelIndex
 from .observed import AnyEntries, Observations, need_in_memory
 from .pairs import as_pairs
@@ -19,4 +19,5 @@ __all__ = [
     "is_frame",
     "need_in_memory",
     "target_facts",
+    "without_streams",
 ]

@@ -47,6 +47,16 @@ def is_lazy(data: Any) -> bool:
     return libraries.is_polars_lazyframe(data)
 
 
+def without_streams(data: Any) -> Any:
+    """Read an Arrow stream, which may come only once, into an Arrow table; return anything else as it is."""
+    if not is_frame(data):
+        return data
+    import narwhals as nw
+
+    is_stream = not is_lazy(data) and not isinstance(data, nw.DataFrame) and not nw.dependencies.is_into_dataframe(data)
+    return as_frame(data).to_native() if is_stream else data
+
+
 def as_frame(data: Any) -> "DataFrame":
     """Wrap a data frame by narwhals; queries of polars are computed, Arrow streams are read."""
     import narwhals as nw
