@@ -64,7 +64,7 @@ def stepped(given: Any, kind: str, n_jobs: int | None) -> tuple[float, float, fl
     problem, seen = rw.Problem(given, "square", n_jobs=n_jobs), []
 
     def look(record: Any) -> None:
-        engines = [engine for engine in problem.sides.values() if hasattr(engine, "traffic")]
+        engines = [engine for engine in problem.engines.values() if hasattr(engine, "traffic")]
         seen.append([sum(getattr(engine.traffic, name) for engine in engines) for name in ("trips", "out", "back")])
 
     wall = rw.solve(problem, solver, rank=rank, max_iter=steps, tol=0.0, callback=look).history.column("wall_seconds")

@@ -1,14 +1,15 @@
 """Real Dask clusters of worker processes on this machine, tiny shards for them, and digests of what was learned."""
 
+import ctypes
 import hashlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from rankwise.dask import ClusterEntries
 from rankwise.engines import Cluster
 from rankwise.observations import shards
 
+SO_ATTACH_FILTER = 26  # of Linux
 SETTINGS = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
 
 
@@ -100,6 +102,12 @@ class Processes:
             time.sleep(0.05)
         return found
 
+    def end(self, pid):
+        """Kill a process and wait for its end."""
+        process = next(process for process in self.running if process.pid == pid)
+        process.kill()
+        process.wait()
+
     def close(self):
         for process in self.running:
             process.kill()
@@ -114,41 +122,17 @@ class Processes:
         return self.running[-1]
 
 
-class Swallower:
-    """A proxy to a port of this machine that forwards so many bytes, and then reads on but forwards nothing.
+def connections(client, address):
+    """Connections of a client to a worker, in use or not."""
+    return [*client.rpc.available[address], *client.rpc.occupied[address]]
 
-    Nothing breaks the connection, as when a network drops packets on the way.
-    """
 
-    def __init__(self, port, limit):
-        self.upstream, self.left, self.swallowed = port, limit, 0
-        self.server = socket.create_server(("127.0.0.1", 0))
-        self.port = self.server.getsockname()[1]
-        self.thread = threading.Thread(target=self._accept, daemon=True)
-        self.thread.start()
-
-    def _accept(self):
-        with self.server:
-            near = self.server.accept()[0]
-        with near, socket.create_connection(("127.0.0.1", self.upstream)) as far:
-            back = threading.Thread(target=self._forward, args=(far, near), daemon=True)
-            back.start()
-            self._forward(near, far)
-            back.join()
-
-    def join(self):
-        """Wait until both sides have closed their connections."""
-        self.thread.join(30)
-
-    def _forward(self, source, target):
-        with suppress(OSError):  # one side may close first
-            while part := source.recv(1 << 16):
-                self.left -= len(part)
-                if self.left >= 0:
-                    target.sendall(part)
-                else:
-                    self.swallowed += len(part)
-            target.shutdown(socket.SHUT_WR)
+def silence(client, address):
+    """Have the system drop all packets that come from a worker, acknowledgments too; nothing closes the connection."""
+    program = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: accept 0 bytes
+    drop_all = struct.pack("HL", 1, ctypes.addressof(program))
+    for connection in connections(client, address):
+        connection.stream.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, drop_all)
 
 
 class Killer:
@@ -195,3 +179,8 @@ def everyone(killer, engine):
     """Kill all workers."""
     for remote in engine.remotes:
         killer.kill(remote.address)
+
+
+async def given_up(address, dask_scheduler):
+    """Have the scheduler give up a worker."""
+    await dask_scheduler.remove_worker(address, stimulus_id="test")

@@ -3,25 +3,22 @@
 import copy
 import math
 import pickle
-import ssl
-import time
 from types import SimpleNamespace
 
+import dask
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from clusters import Swallower, digest, on_cluster, solved, some_entries, tiny_shards, workers
+from clusters import connections, digest, on_cluster, silence, solved, some_entries, tiny_shards, workers
+from distributed.comm.tcp import TLS
 from distributed.security import Security
 
 import rankwise
 from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
-from rankwise.engines.cluster import lines, relay
-from rankwise.engines.cluster.lines import Line
 from rankwise.engines.cluster.placement import place
-from rankwise.engines.cluster.relay import Relay
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
 from rankwise.spectral import Lanczos, PowerMethod
@@ -65,58 +62,53 @@ def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights)
 
 
 @pytest.mark.slow
-def test_messages_take_the_shortest_way_there_is(client, monkeypatch):
-    """A line to each worker; Dask's own messages to it where there can be no line; through the scheduler at worst."""
+def test_the_scheduler_forwards_messages_to_workers_out_of_reach(client, monkeypatch):
     observations, solver = some_entries(), GreedyPursuit("economic")
     wanted = solved(Problem(observations, Square()), solver)
     ways = []
     close = Cluster.close
-    monkeypatch.setattr(Cluster, "close", lambda each: (ways.extend(_ways(each)), close(each)))
-    assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
-    assert ways == [(Line, None)] * 3
-    monkeypatch.setattr(cluster, "line_from", lambda relay: relay)
+    monkeypatch.setattr(Cluster, "close", lambda each: (ways.extend(r.direct for r in each.remotes), close(each)))
     for direct in (True, False):
         ways.clear()
         monkeypatch.setattr(cluster, "reaches", lambda client, address, direct=direct: direct)
         assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
-        assert ways == [(Relay, direct)] * 3
-
-
-def _ways(engine):
-    return [(type(remote.line), getattr(remote.line, "direct", None)) for remote in engine.remotes]
+        assert ways == [direct] * 3
 
 
 @pytest.mark.slow
-def test_a_line_that_falls_silent_is_replaced(client, monkeypatch):
-    """All workers live, and Dask's own connections are well; the shards are built again, to the same bits."""
-    monkeypatch.setattr(lines, "POLL", 0.1)
-    monkeypatch.setattr(lines, "SILENCE", 3.0)
-    client.run(setattr, lines, "BEAT", 0.2)  # workers may be compiling
-    proxies = []
-
-    def through_a_proxy(host, door, context, wait):
-        if proxies:
-            return Line(host, door, context, wait)
-        proxies.append(Swallower(door.port, 50_000))
-        return Line("127.0.0.1", door._replace(port=proxies[0].port), context, wait)
-
-    monkeypatch.setattr(relay, "Line", through_a_proxy)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_that_falls_silent_is_given_up(monkeypatch, when):
+    """The system drops all packets from one worker, before a message or while the reply is awaited; same bits."""
     observations, solver = some_entries(), GreedyPursuit("economic")
-    wanted, started = solved(Problem(observations, Square()), solver), time.monotonic()
-    assert solved(Problem(on_cluster(client, observations), Square()), solver) == wanted
-    assert proxies[0].swallowed and time.monotonic() - started < 300  # compiling included
-    client.run(setattr, lines, "BEAT", lines.BEAT)
+    wanted, silenced, send = solved(Problem(observations, Square()), solver), [], Cluster._send
+
+    def hooked(engine, remote, message):
+        if when == "after":
+            send(engine, remote, message)
+        if engine.traffic.trips == 20 and not silenced:
+            silenced.append(remote.address)
+            silence(engine.client, remote.address)
+        if when == "before":
+            send(engine, remote, message)
+
+    with dask.config.set({"distributed.comm.timeouts.tcp": "11s"}), workers(2) as client:
+        monkeypatch.setattr(Cluster, "_send", hooked)
+        problem = Problem(on_cluster(client, observations), Square())
+        assert solved(problem, solver) == wanted
+        assert silenced and set(client.nthreads()) >= set(silenced)  # the worker is well, as Dask says
 
 
 @pytest.mark.slow
-def test_lines_are_encrypted_where_dask_is():
+def test_messages_are_encrypted_where_dask_is():
     """With keys made for the moment, and the same bits."""
     observations = some_entries()
     with workers(2, security=Security.temporary()) as client:
         problem = Problem(on_cluster(client, observations), Square())
         problem.value()
         assert all(remote.address.startswith("tls://") for remote in problem.engine.remotes)
-        assert all(isinstance(remote.line.socket, ssl.SSLSocket) for remote in problem.engine.remotes)
+        assert {type(each) for remote in problem.engine.remotes for each in connections(client, remote.address)} == {
+            TLS
+        }
         assert solved(problem, BayesSweeps()) == solved(Problem(observations, Square()), BayesSweeps())
 
 

@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 import pytest
 from cluster_cases import SOLVERS, data_for
-from clusters import Killer, Processes, everyone, on_cluster, one, solved, tiny_shards, two
+from clusters import Killer, Processes, everyone, given_up, on_cluster, one, solved, tiny_shards, two
 from helpers import ROOT
 
 from rankwise import Checkpoint, ClusterError, Problem
-from rankwise.engines import Cluster
+from rankwise.engines import Cluster, Shard
 from rankwise.engines.cluster import client as module
 from rankwise.losses import Square
 from rankwise.solvers import GreedyPursuit
@@ -65,24 +65,20 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkey
     assert len(killer.done) == 1
 
 
-def test_a_worker_that_hangs_is_waited_for_and_one_that_is_given_up_is_replaced(client, monkeypatch):
-    """Nothing breaks the connection; the scheduler no longer knows the worker, and the call is given up."""
+def test_a_worker_that_hangs_is_replaced_once_the_scheduler_gives_it_up(client, processes):
+    """Its system acknowledges all packets, so nothing breaks the connection."""
     problem = Problem(on_cluster(client, data_for(Square())), Square())
-    value = problem.value()
-    silent = problem.engine.remotes[0].address
-    send, known = Cluster._send, module.workers_of
-    asked = []
-
-    def hooked(engine, remote, message):
-        if remote.address == silent and not asked:
-            asked.append(silent)  # and will never answer, as nothing is sent
-        else:
-            send(engine, remote, message)
-
-    monkeypatch.setattr(Cluster, "_send", hooked)
-    monkeypatch.setattr(module, "workers_of", lambda client: {k: n for k, n in known(client).items() if k != silent})
-    problem.current.summary = None
-    assert problem.value() == value and silent not in _addresses(problem.engine)
+    problem.value()
+    engine, v = problem.engine, np.arange(problem.shape[1], dtype=np.float64)
+    product, silent = engine.run(Shard.twice, v), engine.remotes[0].address
+    pid = client.run(os.getpid, workers=[silent])[silent]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        threading.Timer(2.5, client.run_on_scheduler, (given_up, silent)).start()
+        assert engine.run(Shard.twice, v).tobytes() == product.tobytes()
+        assert len(set(_addresses(engine))) == 2 and silent not in _addresses(engine)
+    finally:
+        processes.end(pid)
 
 
 def fit_with(client, monkeypatch, plan, solver=SOLVERS[0][0], loss=SOLVERS[0][1]):
@@ -175,7 +171,7 @@ from distributed import Client
 from clusters import on_cluster, solved
 from cluster_cases import SOLVERS, data_for
 from rankwise import Checkpoint, Problem
-from rankwise.engines import Cluster
+from rankwise.engines import Cluster, Shard
 from rankwise.observations import shards
 file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 shards.MIN_SHARD = 256

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,9 @@ from ..base import Engine, Results
 from ..operations import AnyOperation, Call, Join
 from ..threads import ThreadPool
 from .distributed import distributed
-from .lines import POLL, Line
 from .messages import Message, Reply, map_arrays, message_for, shared_part
 from .placement import place
-from .relay import Relay, line_from, reaches
+from .remote import POLL, Remote, reaches
 from .worker import ShardWorker
 
 log = logging.getLogger("rankwise")
@@ -41,23 +39,6 @@ class Traffic:
     trips: int = 0
     out: int = 0
     back: int = 0
-
-
-@dataclass(eq=False)
-class Remote:
-    """An actor in a worker, and the shards in it."""
-
-    address: str
-    numbers: list[int]
-    rows: list[slice]
-    future: Any  # of Dask; the actor lives as long as it
-    size: int  # cost of its shards, in observations
-    line: Line | Relay | None = None  # connection, once the actor exists
-
-    def take(self, array: Array) -> Array:
-        """Return the lines of this worker's rows."""
-        parts = [array[rows] for rows in self.rows]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class Cluster(Engine):
@@ -101,7 +82,6 @@ class Cluster(Engine):
         self.remotes: list[Remote] = []
         self._queue: list[Call] = []
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
-        self._lined = True  # whether connections outside Dask have worked so far
         self._owner = os.getpid()
 
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
@@ -175,13 +155,12 @@ class Cluster(Engine):
 
     def _send(self, remote: Remote, message: Message) -> None:
         self.traffic.out += message.n_bytes
-        if remote.line is not None:
-            remote.line.send(message)
+        remote.send(message)
 
     def _receive(self, remote: Remote) -> Reply | None:
         """Return the reply, or None if the connection broke or the scheduler reports the worker as gone."""
         try:
-            reply: Reply | None = None if remote.line is None else remote.line.receive()
+            reply: Reply = remote.receive(self._wait)
         except ClusterError:
             raise
         except Exception as error:  # errors of operations are in the reply: this one is of the connection or the actor
@@ -200,8 +179,7 @@ class Cluster(Engine):
         return [number for number in range(len(self.loads)) if number not in held]
 
     def _drop(self, remote: Remote) -> None:
-        if remote.line is not None:
-            remote.line.close()
+        remote.cancel()
         remote.future.release()
         self.remotes.remove(remote)
 
@@ -212,9 +190,11 @@ class Cluster(Engine):
         placed = place(numbers, self.sizes, threads, held)
         started = [self._start(address, shards, threads[address]) for address, shards in placed.items()]
         remotes = [remote for remote in started if self._is_built(remote)]
-        self.remotes += remotes
+        if self._direct is None and remotes:
+            self._direct = reaches(self.client, remotes[0].address)
         for remote in remotes:
-            remote.line = self._connection(remote)
+            remote.direct = self._direct is not False
+        self.remotes += remotes
         return remotes
 
     def _start(self, address: str, numbers: list[int], n_threads: int) -> Remote:
@@ -237,7 +217,7 @@ class Cluster(Engine):
                 runs[-1] = slice(runs[-1].start, following.stop)
             else:
                 runs.append(following)
-        return Remote(address, numbers, runs, future, sum(self.sizes[number] for number in numbers))
+        return Remote(self.client, address, numbers, runs, future, sum(self.sizes[number] for number in numbers))
 
     def _is_built(self, remote: Remote) -> bool:
         """Wait for the actor; False if its worker is lost. Errors of its load tasks are raised."""
@@ -257,21 +237,6 @@ class Cluster(Engine):
         if isinstance(error, distributed().KilledWorker):
             raise ClusterError(f"Workers died while loading shards: {error}") from error
         raise error
-
-    def _connection(self, remote: Remote) -> Line | Relay | None:
-        """Return the fastest connection to the actor; None if its worker is lost."""
-        if self._direct is None:
-            self._direct = reaches(self.client, remote.address)
-        relay = Relay(self.client, remote.address, remote.future.key, self._direct, partial(self._wait, remote.address))
-        try:
-            line = line_from(relay) if self._direct and self._lined else relay
-        except ClusterError:
-            raise
-        except Exception as error:
-            log.debug("no connection to %s: %r", remote.address, error)
-            return None
-        self._lined = isinstance(line, Line)
-        return line
 
 
 def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:

@@ -11,8 +11,6 @@ from ...losses import Loss
 from ...observations import Piece
 from ..shard import Shard
 from ..threads import Threads
-from .distributed import distributed
-from .lines import Door, listen
 from .messages import Message, Reply, received
 
 
@@ -49,19 +47,6 @@ class ShardWorker:
             return Reply.of(self.engine.apply(operation, received(args)))
         except Exception as error:
             return Reply(error=_picklable(error))
-
-    def listen(self) -> Door | None:
-        """Open a port for messages that do not pass through Dask; None if there can be none."""
-        dask = distributed()
-        worker = dask.get_worker()
-        protocol, _, _ = worker.address.partition("://")
-        if protocol not in ("tcp", "tls"):
-            return None
-        context = worker.security.get_listen_args("worker")["ssl_context"] if protocol == "tls" else None
-        try:
-            return listen(dask.comm.get_address_host(worker.address), context, self)
-        except OSError:  # the address is not one of this machine's own
-            return None
 
 
 def _moved(piece: Piece, start: int) -> Piece:
