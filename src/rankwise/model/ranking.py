@@ -98,14 +98,29 @@ def recommend(
     n_jobs: int | None,
 ) -> Ranked:
     """See `LowRankModel.recommend`."""
-    requested = model.row_index.find(rows)
+    requested, n = model.row_index.find(rows), check_count(n, rows, model.shape[1])
+    candidates = None if only is None else np.unique(model.col_index.find(only))
+    options: dict[str, Any] = {"exclude_seen": exclude_seen, "candidates": candidates, "rank": rank, "risk": risk}
+    return _labelled(ranked_columns(model, requested, n, **options, n_jobs=n_jobs), model.col_labels, rows)
+
+
+def ranked_columns(
+    model: "LowRankModel",
+    rows: Array,
+    n: int,
+    *,
+    exclude_seen: bool = True,
+    candidates: Array | None = None,
+    rank: int | None = None,
+    risk: float | str = "auto",
+    n_jobs: int | None = -1,
+) -> "Best":
+    """Return the best columns of the rows with these numbers; parameters are those of `LowRankModel.recommend`."""
     if exclude_seen and model.seen is None:
         raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
-    candidates = None if only is None else np.unique(model.col_index.find(only))
-    left_out = model.seen.take_rows(requested) if exclude_seen and model.seen is not None else None
-    n = check_count(n, rows, model.shape[1])
-    scores = scores_of(model, requested, rank, check_risk(risk, model.link))
-    return _labelled(best_columns(scores, n, left_out, candidates, n_jobs), model.col_labels, rows)
+    left_out = model.seen.take_rows(rows) if exclude_seen and model.seen is not None else None
+    scores = scores_of(model, rows, rank, check_risk(risk, model.link))
+    return best_columns(scores, n, left_out, candidates, n_jobs)
 
 
 def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float) -> Scores:
