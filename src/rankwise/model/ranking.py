@@ -1,5 +1,6 @@
 """Columns with the highest predictions for each row, and the rows or columns most similar to given ones."""
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,7 +20,9 @@ from ..observations.build import entries_in
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
+    from .neighbours import Neighbours
 
+log = logging.getLogger("rankwise")
 Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
@@ -51,6 +54,11 @@ class Seen(NamedTuple):
         transpose = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
         return Seen(transpose.indptr.astype(np.uint64), transpose.indices.astype(np.uint32))
 
+    def to_sparse(self, n_cols: int) -> Any:
+        """Ones at the positions, as a SciPy CSR array of shape (n_rows, n_cols)."""
+        parts = np.ones(self.indices.size, np.float32), self.indices.astype(np.int32), self.indptr.astype(np.int64)
+        return sp.csr_array(parts, shape=(self.indptr.size - 1, n_cols))
+
     def take_rows(self, rows: Array) -> "Seen":
         """Positions in the given rows, in their order."""
         indptr, entries = entries_in(self.indptr, rows)
@@ -60,7 +68,8 @@ class Seen(NamedTuple):
 class Scores(NamedTuple):
     """Scores ``left[i] @ right[j] + base[i] + shift[j]``, less the deduction for their uncertainty, if any.
 
-    Columns of `right` beyond those of `left` are not used.
+    Columns of `right` beyond those of `left` are not used. `shift` may also have a row for each row i. Neighbours, if
+    any, add their scores for the patterns of the rows.
     """
 
     left: Array
@@ -68,6 +77,8 @@ class Scores(NamedTuple):
     base: NDArray[np.float64]
     shift: NDArray[np.float64]
     doubt: Doubt | None = None
+    neighbours: "Neighbours | None" = None
+    patterns: Seen | None = None
 
 
 class Best(NamedTuple):
@@ -134,7 +145,17 @@ def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float)
     if risk and posterior is not None and rank in (None, model.rank):
         own = posterior.row_means[rows], posterior.row_variances[rows]
         doubt = Doubt(float(risk), *own, posterior.col_means, posterior.col_variances)
-    return Scores(model.U[rows, : theta.size] * theta, model.V, base, shift, doubt)
+    left = model.U[rows, : theta.size] * theta
+    if model.neighbours is None or not knows_patterns(model):
+        return Scores(left, model.V, base, shift, doubt)
+    return Scores(left, model.V, base, shift, doubt, model.neighbours, model.seen.take_rows(rows))  # type: ignore[union-attr]
+
+
+def knows_patterns(model: "LowRankModel") -> bool:
+    """Return whether the model knows the entries of its rows, which its neighbours need; else log a warning."""
+    if model.seen is None:
+        log.warning("this model was saved without its entries: scores are those of the low-rank part alone")
+    return model.seen is not None
 
 
 def similar(
@@ -182,12 +203,12 @@ def best_columns(
     n_jobs : int, default=-1
         Number of threads; -1 means all usable cores.
     """
-    left, right, base, shift, doubt = scores
+    left, right, base, shift, doubt, neighbours, patterns = scores
     doubt = doubt or Doubt(0.0, *(np.zeros((1, 1), right.dtype) for _ in range(4)))
     excluded = excluded or Seen(np.zeros(left.shape[0] + 1, np.uint64), np.zeros(0, np.uint32))
     places = np.arange(right.shape[0])
     if candidates is not None:
-        right, shift, places = right[candidates], shift[candidates], np.full(places.size, -1)
+        right, shift, places = right[candidates], shift[..., candidates], np.full(places.size, -1)
         if doubt.risk:
             doubt = doubt._replace(col_means=doubt.col_means[candidates], col_variances=doubt.col_variances[candidates])
         places[candidates] = np.arange(candidates.size)
@@ -201,7 +222,11 @@ def best_columns(
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
         own = doubt._replace(row_means=doubt.row_means[part], row_variances=doubt.row_variances[part])
-        topk.best_columns((left[part], right, base[part], shift), own, left_out, out)
+        shifts = shift[None] if shift.ndim == 1 else shift[part]
+        if neighbours is not None and patterns is not None:
+            near = neighbours.scores(patterns.take_rows(np.arange(n_rows)[part]))
+            shifts = shifts + (near if candidates is None else near[:, candidates])
+        topk.best_columns((left[part], right, base[part], shifts), own, left_out, out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:

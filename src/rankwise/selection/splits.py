@@ -125,6 +125,10 @@ def split_within_rows(
     place = np.empty(n, np.int64)
     place[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
     chosen = place >= (counts - n_held_out)[rows]
+    if not chosen.any():
+        raise DataError(
+            f"No entry can be held out: each of the {counts.size} rows has too few; `held_out` is {held_out:g}."
+        )
     return observations.take(~chosen), observations.take(chosen)
 
 

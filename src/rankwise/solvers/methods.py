@@ -13,13 +13,14 @@ from .geco import GECO
 from .greedy import GreedyPursuit
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute
+from .scaled_svd import ScaledSVD
 from .sweeps import BayesSweeps, FactorSweeps
 from .validation import check_needs
 from .wiberg import Wiberg
 
 SOLVERS: tuple[type[Solver[Any, Any]], ...] = (
     *(BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit),
-    *(AISImpute, AltMin, ADMM, Wiberg, GECO, Boosting, ActiveSubspace),
+    *(AISImpute, AltMin, ADMM, Wiberg, GECO, Boosting, ActiveSubspace, ScaledSVD),
 )
 METHODS: dict[str, NamedSolver] = {name: method for solver in SOLVERS for name, method in solver.methods().items()}
 
