@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from rankwise import LossError, Observations, Problem, SettingError, solve, write_shards
+from rankwise import LossError, Observations, Problem, SettingError, ShardFolder, solve, write_shards
 from rankwise.solvers import ScaledSVD, ScoringRule
 from rankwise.solvers.scoring_rules import SHRINKAGE, ClickParts
 
@@ -34,7 +34,11 @@ def test_it_is_the_dense_minimizer(p, q):
 def test_every_engine_gives_the_same_bits(tmp_path):
     _, seen = clicks(1, (300, 50))
     folder = write_shards([(seen.rows, seen.cols, seen.targets)], tmp_path / "shards", shape=seen.shape)
-    problems = [Problem(seen, "square", n_jobs=1), Problem(seen, "square", n_jobs=2), Problem(folder, "square")]
+    problems = [
+        Problem(seen, "square", n_jobs=1),
+        Problem(seen, "square", n_jobs=2),
+        Problem(ShardFolder(folder), "square"),
+    ]
     models = [solve(problem, "scaled-svd", rank=6).model for problem in problems]
     for model in models[1:]:
         assert np.array_equal(model.U, models[0].U) and np.array_equal(model.V, models[0].V)
