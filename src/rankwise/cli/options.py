@@ -12,7 +12,7 @@ import click
 
 METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
-    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "boosting", "active-subspace"),
+    *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "boosting", "active-subspace", "scaled-svd"),
 )
 LOSS_CHOICES = (
     *("square", "logistic", "bernoulli", "huber", "squared-hinge", "smooth-hinge", "poisson"),

@@ -46,7 +46,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
         "r1mp-economic", "ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "boosting",
-        "active-subspace"; ``rankwise methods`` describes them. An object of `rankwise.solvers` carries the settings
+        "active-subspace", "scaled-svd"; ``rankwise methods`` describes them. An object of `rankwise.solvers` carries the settings
         that only it has, such as ``BayesSweeps(pattern_prior=False)`` or
         ``GreedyPursuit("coefficients", oracle="lanczos")``.
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"

@@ -65,7 +65,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     --------
     >>> import rankwise as rw
     >>> [name for name, method in rw.solvers.METHODS.items() if not method.solver.grows]
-    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg', 'boosting', 'active-subspace']
+    ['bayes', 'factors', 'ais-impute', 'soft-impute', 'altmin', 'admm', 'wiberg', 'boosting', 'active-subspace', 'scaled-svd']
     """
 
     grows: ClassVar[bool] = True
