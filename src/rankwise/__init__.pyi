@@ -13,7 +13,14 @@ from ._errors import (
     ShardFileError,
 )
 from .engines import ShardFolder
-from .estimators import LowRankImputer, MatrixCompletion, RobustFactorization, SignedLinkPredictor, load
+from .estimators import (
+    ImplicitFactorization,
+    LowRankImputer,
+    MatrixCompletion,
+    RobustFactorization,
+    SignedLinkPredictor,
+    load,
+)
 from .losses import loss
 from .model import LowRankModel
 from .objectives import MultitaskRegression, Problem, Ridged
@@ -27,6 +34,7 @@ __all__ = [
     "CheckpointError",
     "ClusterError",
     "DataError",
+    "ImplicitFactorization",
     "LossError",
     "LowRankImputer",
     "LowRankModel",

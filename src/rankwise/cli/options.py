@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 METHOD_CHOICES = (
     *("bayes", "factors", "r1mp", "r1mp-economic", "glrl", "eglrl", "glrl-none", "glrl-nonsmooth"),
     *("ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "local-search"),
-    *("boosting", "active-subspace", "frank-wolfe"),
+    *("boosting", "active-subspace", "frank-wolfe", "scaled-svd"),
 )
 LOSS_CHOICES = (
     *("square", "logistic", "bernoulli", "huber", "squared-hinge", "smooth-hinge", "poisson"),

@@ -2,8 +2,16 @@
 
 from .base import load
 from .completion import MatrixCompletion
+from .implicit import ImplicitFactorization
 from .imputer import LowRankImputer
 from .links import SignedLinkPredictor
 from .robust import RobustFactorization
 
-__all__ = ["LowRankImputer", "MatrixCompletion", "RobustFactorization", "SignedLinkPredictor", "load"]
+__all__ = [
+    "ImplicitFactorization",
+    "LowRankImputer",
+    "MatrixCompletion",
+    "RobustFactorization",
+    "SignedLinkPredictor",
+    "load",
+]

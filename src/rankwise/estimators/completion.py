@@ -57,10 +57,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     method : str or solver object, default="bayes"
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
-        "r1mp-economic", "ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco",
-        "local-search", "boosting", "active-subspace", "frank-wolfe"; ``rankwise methods`` describes them. An
-        object of `rankwise.solvers` carries the settings that only it has, such as ``BayesSweeps(pattern_prior=False)``
-        or ``GreedyPursuit("coefficients", oracle="lanczos")``.
+        "r1mp-economic", "ais-impute", "soft-impute", "altmin", "admm", "wiberg", "geco", "local-search", "boosting",
+        "active-subspace", "frank-wolfe"; and "scaled-svd", with absent entries as zeros. ``rankwise methods`` describes
+        them. An object of `rankwise.solvers` carries the settings that only it has, such as
+        ``BayesSweeps(pattern_prior=False)`` or ``GreedyPursuit("coefficients", oracle="lanczos")``.
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
         Offsets added to every prediction. "auto" is "both" for "bayes" and "factors", or what such a solver object has,
         and "global", the best constant, for other methods, which fit the offsets first and then keep them. The methods

@@ -33,16 +33,16 @@ class Doubt(NamedTuple):
 
 @jit
 def best_columns(terms, doubt, excluded, out):
-    """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shift[j]``, best first.
+    """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shifts[i, j]``, best first.
 
-    `terms` holds ``left, right, base, shift``; columns of `right` beyond those of `left` are not used. `doubt.risk`
-    standard deviations are deducted from the scores; they are computed only for columns that are among the best so far
-    without the deduction. `excluded` holds ``indptr, indices, places``: the columns
-    ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left out, and a place of -1 leaves out
-    nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of shape (n_rows, k), and how many of
-    them are filled. Ties are ordered by column.
+    `terms` holds ``left, right, base, shifts``; columns of `right` beyond those of `left` are not used; `shifts` has a
+    row for each row i, or one for all. `doubt.risk` standard deviations are deducted from the scores; they are computed
+    only for columns that are among the best so far without the deduction. `excluded` holds ``indptr, indices, places``:
+    columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left out, and a place of -1 leaves
+    out nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of shape (n_rows, k), and how many
+    of them are filled. Ties are ordered by column.
     """
-    left, right, base, shift = terms
+    left, right, base, shifts = terms
     indptr, indices, places = excluded
     scores, columns, counts = out
     n_rows, rank = left.shape
@@ -55,6 +55,7 @@ def best_columns(terms, doubt, excluded, out):
             for c in range(rank):
                 block[c, j] = right[start + j, c]
         for i in range(n_rows):
+            shift = shifts[min(i, shifts.shape[0] - 1)]
             for j in range(width):
                 tile[j] = base[i] + shift[start + j]
             add_products(left[i], block, tile)

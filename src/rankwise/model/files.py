@@ -19,6 +19,7 @@ from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
 from .marginals import Marginals
+from .neighbours import Encoder, Neighbours
 from .posterior import Posterior
 from .ranking import Seen
 from .targets import Targets
@@ -64,6 +65,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= _prefixed("targets", model.targets.to_arrays())
     if model.calibration is not None:
         arrays |= _prefixed("calibration", to_arrays(model.calibration))
+    for name, part in (("neighbours", model.neighbours), ("encoder", model.encoder)):
+        arrays |= {} if part is None else _prefixed(name, part._asdict())
     arrays["manifest"] = np.frombuffer(_as_json(manifest), np.uint8)
     write_arrays(target, arrays)
 
@@ -140,6 +143,9 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
         parts["targets"] = Targets.from_arrays(targets, shape)
     if calibration := _taken("calibration", arrays):
         parts["calibration"] = from_arrays(calibration, shape)
+    for name, kind in (("neighbours", Neighbours), ("encoder", Encoder)):
+        if own := _taken(name, arrays):
+            parts[name] = kind(**own)
     if not {"path", "U", "V"} <= set(arrays) <= {"path", "U", "V", *LABEL_ARRAYS}:
         raise ValueError("missing or unexpected arrays")
     return LowRankModel(**(parts | arrays))
@@ -170,6 +176,8 @@ def _is_consistent(model: LowRankModel) -> bool:
         and model.scale > 0
         and all(part is None or part.shape == (size,) for part, size in labels)
         and (model.learned is None or model.learned.is_sound(model.shape))
+        and (model.neighbours is None or model.neighbours.is_sound(n_cols))
+        and (model.encoder is None or model.encoder.is_sound(n_cols, longest))
         and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))
         and model.link in LINKS
         and isinstance(model.only_by, str | None)

@@ -18,6 +18,7 @@ from .factors import predict
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
 from .marginals import Marginals
+from .neighbours import Encoder, Neighbours, explain
 from .odds import OddsCalibration
 from .pairwise import at_known, check_scale, deviations, positions
 from .posterior import Posterior
@@ -65,6 +66,9 @@ class LowRankModel(Labelled):
         How it was fitted, in plain values for reports: method, settings, seconds, history.
     loss, learned : Loss, Learned, optional
         Loss that was minimized; both sides after the last sweep, if it was fitted by sweeps.
+    neighbours, encoder : Neighbours, Encoder, optional
+        Weights between columns, which add to the scores of a row by the columns that it has; and how the factors of a
+        row follow from its entries, for `fold_in`. Fitted by `ImplicitFactorization`.
     scale : float, default=1
         Weight of an entry's loss relative to the prior: the inverse noise variance, where there is one.
 
@@ -97,6 +101,8 @@ class LowRankModel(Labelled):
     calibration: Calibration | OddsCalibration | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     learned: Learned | None = None
+    neighbours: Neighbours | None = None
+    encoder: Encoder | None = None
     scale: float = 1.0
 
     @property
@@ -265,6 +271,23 @@ class LowRankModel(Labelled):
         """
         return ranking.recommend(self, rows, n, exclude_seen, only, rank, risk, n_jobs)
 
+    def explain(self, row: Any, column: Any, n: int = 10) -> Ranked:
+        """Return the row's own columns that a score rests on, and how much each adds to it, largest first.
+
+        Available for models of clicks (`ImplicitFactorization`), whose scores are sums over the row's columns.
+
+        Parameters
+        ----------
+        row, column : label
+            Numbers if the data had no labels.
+        n : int, default=10
+
+        Returns
+        -------
+        labels, contributions : ndarray of shape (n,), or shorter
+        """
+        return explain(self, row, column, n)
+
     def similar(
         self,
         labels: ArrayLike,
@@ -316,6 +339,8 @@ class LowRankModel(Labelled):
     def at(self, rows: Array, cols: Array, rank: int | None = None) -> NDArray[np.float64]:
         """Predict on the link scale at valid row and column numbers, shape (n,)."""
         predictions, offsets = predict(self.coefficients(rank), self.U, self.V, rows, cols), self.offsets_of(rank)
+        if self.neighbours is not None and ranking.knows_patterns(self):
+            predictions += self.neighbours.at(self.seen, rows, cols)  # type: ignore[arg-type]
         return predictions if offsets is None else predictions + offsets.at(rows, cols)
 
     def offsets_of(self, rank: int | None) -> Offsets | None:
@@ -345,6 +370,8 @@ class LowRankModel(Labelled):
         """Return the whole matrix on the link scale, shape (n_rows, n_cols), whatever its size."""
         theta = self.coefficients(rank)
         matrix = np.asarray((self.U[:, : theta.size] * theta) @ self.V[:, : theta.size].T, dtype=np.float64)
+        if self.neighbours is not None and ranking.knows_patterns(self):
+            matrix += self.neighbours.scores(self.seen)  # type: ignore[arg-type]
         offsets = self.offsets_of(rank)
         return matrix if offsets is None else matrix + offsets.to_dense()
 
@@ -368,6 +395,8 @@ class LowRankModel(Labelled):
             row_labels=self.col_labels,
             col_labels=self.row_labels,
             seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
+            neighbours=None,
+            encoder=None,
             **flipped,
         )
 

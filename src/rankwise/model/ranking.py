@@ -1,5 +1,6 @@
 """Columns with the highest predictions for each row, and the rows or columns most similar to given ones."""
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,7 +20,9 @@ from ..observations.build import entries_in, rows_of
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
+    from .neighbours import Neighbours
 
+log = logging.getLogger("rankwise")
 Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
@@ -56,6 +59,11 @@ class Seen(NamedTuple):
         keys = rows_of(self.indptr) * n_cols + self.indices
         return int(np.count_nonzero(np.isin(rows * n_cols + cols, keys)))
 
+    def to_sparse(self, n_cols: int) -> Any:
+        """Ones at the positions, as a SciPy CSR array of shape (n_rows, n_cols)."""
+        parts = np.ones(self.indices.size, np.float32), self.indices.astype(np.int32), self.indptr.astype(np.int64)
+        return sp.csr_array(parts, shape=(self.indptr.size - 1, n_cols))
+
     def take_rows(self, rows: Array) -> "Seen":
         """Positions in the given rows, in their order."""
         indptr, entries = entries_in(self.indptr, rows)
@@ -65,7 +73,8 @@ class Seen(NamedTuple):
 class Scores(NamedTuple):
     """Scores ``left[i] @ right[j] + base[i] + shift[j]``, less the deduction for their uncertainty, if any.
 
-    Columns of `right` beyond those of `left` are not used.
+    Columns of `right` beyond those of `left` are not used. `shift` may also have a row for each row i. Neighbours, if
+    any, add their scores for the patterns of the rows.
     """
 
     left: Array
@@ -73,6 +82,8 @@ class Scores(NamedTuple):
     base: NDArray[np.float64]
     shift: NDArray[np.float64]
     doubt: Doubt | None = None
+    neighbours: "Neighbours | None" = None
+    patterns: Seen | None = None
 
 
 class Best(NamedTuple):
@@ -103,14 +114,29 @@ def recommend(
     n_jobs: int | None,
 ) -> Ranked:
     """See `LowRankModel.recommend`."""
-    requested = model.row_index.find(rows)
+    requested, n = model.row_index.find(rows), check_count(n, rows, model.shape[1])
+    candidates = None if only is None else np.unique(model.col_index.find(only))
+    options: dict[str, Any] = {"exclude_seen": exclude_seen, "candidates": candidates, "rank": rank, "risk": risk}
+    return _labelled(ranked_columns(model, requested, n, **options, n_jobs=n_jobs), model.col_labels, rows)
+
+
+def ranked_columns(
+    model: "LowRankModel",
+    rows: Array,
+    n: int,
+    *,
+    exclude_seen: bool = True,
+    candidates: Array | None = None,
+    rank: int | None = None,
+    risk: float | str = "auto",
+    n_jobs: int | None = -1,
+) -> "Best":
+    """Return the best columns of the rows with these numbers; parameters are those of `LowRankModel.recommend`."""
     if exclude_seen and model.seen is None:
         raise SettingError("This model does not know which entries were seen; pass `exclude_seen=False`.")
-    candidates = None if only is None else np.unique(model.col_index.find(only))
-    left_out = model.seen.take_rows(requested) if exclude_seen and model.seen is not None else None
-    n = check_count(n, rows, model.shape[1])
-    scores = scores_of(model, requested, rank, check_risk(risk, model.link))
-    return _labelled(best_columns(scores, n, left_out, candidates, n_jobs), model.col_labels, rows)
+    left_out = model.seen.take_rows(rows) if exclude_seen and model.seen is not None else None
+    scores = scores_of(model, rows, rank, check_risk(risk, model.link))
+    return best_columns(scores, n, left_out, candidates, n_jobs)
 
 
 def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float) -> Scores:
@@ -127,7 +153,17 @@ def scores_of(model: "LowRankModel", rows: Array, rank: int | None, risk: float)
     if risk and posterior is not None and rank in (None, model.rank):
         own = posterior.row_means[rows], np.zeros_like(posterior.row_variances[rows])
         doubt = Doubt(float(risk), *own, posterior.col_means, posterior.col_variances)
-    return Scores(model.U[rows, : theta.size] * theta, model.V, base, shift, doubt)
+    left = model.U[rows, : theta.size] * theta
+    if model.neighbours is None or not knows_patterns(model):
+        return Scores(left, model.V, base, shift, doubt)
+    return Scores(left, model.V, base, shift, doubt, model.neighbours, model.seen.take_rows(rows))  # type: ignore[union-attr]
+
+
+def knows_patterns(model: "LowRankModel") -> bool:
+    """Return whether the model knows the entries of its rows, which its neighbours need; else log a warning."""
+    if model.seen is None:
+        log.warning("this model was saved without its entries: scores are those of the low-rank part alone")
+    return model.seen is not None
 
 
 def similar(
@@ -175,12 +211,12 @@ def best_columns(
     n_jobs : int, default=-1
         Number of threads; -1 means all usable cores.
     """
-    left, right, base, shift, doubt = scores
+    left, right, base, shift, doubt, neighbours, patterns = scores
     doubt = doubt or Doubt(0.0, *(np.zeros((1, 1), right.dtype) for _ in range(4)))
     excluded = excluded or Seen(np.zeros(left.shape[0] + 1, np.uint64), np.zeros(0, np.uint32))
     places = np.arange(right.shape[0])
     if candidates is not None:
-        right, shift, places = right[candidates], shift[candidates], np.full(places.size, -1)
+        right, shift, places = right[candidates], shift[..., candidates], np.full(places.size, -1)
         if doubt.risk:
             doubt = doubt._replace(col_means=doubt.col_means[candidates], col_variances=doubt.col_variances[candidates])
         places[candidates] = np.arange(candidates.size)
@@ -194,7 +230,11 @@ def best_columns(
         left_out = excluded.indptr[ends], excluded.indices, places
         out = values[part], columns[part], best.counts[part]
         own = doubt._replace(row_means=doubt.row_means[part], row_variances=doubt.row_variances[part])
-        topk.best_columns((left[part], right, base[part], shift), own, left_out, out)
+        shifts = shift[None] if shift.ndim == 1 else shift[part]
+        if neighbours is not None and patterns is not None:
+            near = neighbours.scores(patterns.take_rows(np.arange(n_rows)[part]))
+            shifts = shifts + (near if candidates is None else near[:, candidates])
+        topk.best_columns((left[part], right, base[part], shifts), own, left_out, out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:

@@ -2,12 +2,14 @@
 
 from .metrics import auc, macro_f1, mean_absolute_error, root_mean_squared_error, sign_accuracy
 from .paths import Choice, choose_rank, choose_ridge
+from .ranking import RankingScores, ranking_scores
 from .scoring import Score, fitting_scores
 from .significance import best_methods
-from .splits import folds, split_entries
+from .splits import folds, split_entries, split_rows, split_within_rows
 
 __all__ = [
     "Choice",
+    "RankingScores",
     "Score",
     "auc",
     "best_methods",
@@ -17,7 +19,10 @@ __all__ = [
     "folds",
     "macro_f1",
     "mean_absolute_error",
+    "ranking_scores",
     "root_mean_squared_error",
     "sign_accuracy",
     "split_entries",
+    "split_rows",
+    "split_within_rows",
 ]

@@ -18,6 +18,8 @@ from .methods import METHODS, get
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute, soft_impute
 from .refine import Coefficients, Economic, NoRefinement
+from .scaled_svd import ScaledSVD
+from .scoring_rules import ScoringRule
 from .stopping import Status
 from .sweeps import BayesSweeps, FactorSweeps
 from .validation import HAS_SIDES, IN_MEMORY, LIPSCHITZ, MOVABLE, QUADRATIC, SMOOTH, Need
@@ -52,6 +54,8 @@ __all__ = [
     "NonsmoothPursuit",
     "Record",
     "Result",
+    "ScaledSVD",
+    "ScoringRule",
     "Solver",
     "Status",
     "StepReport",

@@ -84,6 +84,10 @@ def fold_in(
     check_choice("axis", axis, AXES)
     base = model if axis == "rows" else model.transposed()
     need_positive("tol", tol, optional=True)
+    if model.encoder is not None:
+        if axis != "rows":
+            raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
+        return _encoded(model, NewRows.read(model, new, axis, names))
     units = units_of_model(replace(base, loss=_loss(model, loss)))
     solver = RowFolder.of(stored_model(base, units), _loss(model, loss))
     solver = replace(solver, tol=tol or SETTLED[base.U.itemsize], units=units)
@@ -91,6 +95,18 @@ def fold_in(
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         folded = original_model(solver.model(batch, *solver.solve(batch, n_jobs)), units)
     return folded if axis == "rows" else folded.transposed()
+
+
+def _encoded(model: LowRankModel, batch: "NewRows") -> LowRankModel:
+    """New rows whose factors are a linear function of their entries."""
+    entries = (
+        sp.csr_array((batch.size, model.shape[1])) if batch.observations is None else batch.observations.to_sparse()
+    )
+    assert model.encoder is not None
+    factors = model.encoder.factors(entries, model.V)
+    theta = model.path[-1] if model.longest else np.zeros(0)
+    U = np.divide(factors, theta, out=np.zeros_like(factors), where=theta != 0).astype(model.U.dtype)
+    return replace(model, U=U, row_labels=batch.labels, seen=batch.seen, facts={})
 
 
 def _loss(model: LowRankModel, loss: str | Loss | None) -> Loss:

@@ -15,13 +15,14 @@ from .greedy import GreedyPursuit
 from .local_search import LocalSearch
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute
+from .scaled_svd import ScaledSVD
 from .sweeps import BayesSweeps, FactorSweeps
 from .validation import check_needs
 from .wiberg import Wiberg
 
 SOLVERS: tuple[type[Solver[Any, Any]], ...] = (
     *(BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit),
-    *(AISImpute, AltMin, ADMM, Wiberg, GECO, LocalSearch, Boosting, ActiveSubspace, FrankWolfe),
+    *(AISImpute, AltMin, ADMM, Wiberg, GECO, LocalSearch, Boosting, ActiveSubspace, FrankWolfe, ScaledSVD),
 )
 METHODS: dict[str, NamedSolver] = {name: method for solver in SOLVERS for name, method in solver.methods().items()}
 

@@ -1,7 +1,7 @@
 """Leading singular triplets of dense, sparse, low-rank and other linear operators."""
 
 from .blocks import block_svd, widen
-from .operators import LowRank, Operator, SparsePlusLowRank, as_operator
+from .operators import LowRank, Operator, Scaled, SparsePlusLowRank, as_operator
 from .oracles import ORACLES, DenseSVD, Lanczos, Oracle, PowerMethod, Triplet, get
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Operator",
     "Oracle",
     "PowerMethod",
+    "Scaled",
     "SparsePlusLowRank",
     "Triplet",
     "as_operator",

@@ -137,6 +137,36 @@ class SparsePlusLowRank(Operator):
         return z, w + transposed(self.low_rank, z)
 
 
+class Scaled(Operator):
+    """``diag(rows) A diag(cols)`` for an operator A, without forming it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import rankwise as rw
+    >>> scaled = rw.spectral.Scaled(np.ones((2, 2)), np.array([1.0, 2.0]), np.array([3.0, 0.0]))
+    >>> scaled.matvec(np.array([1.0, 1.0]))
+    array([3., 6.])
+    """
+
+    def __init__(self, matrix: Any, rows: Vector, cols: Vector) -> None:
+        self.operator, self.rows, self.cols = as_operator(matrix), rows, cols
+        super().__init__(np.dtype(np.float64), self.operator.shape)
+        self.each = self.operator.each
+
+    def _matvec(self, v: Vector) -> Vector:
+        return np.asarray(self.rows * self.operator.matvec(self.cols * v.ravel()))
+
+    def _rmatvec(self, u: Vector) -> Vector:
+        return np.asarray(self.cols * self.operator.rmatvec(self.rows * u.ravel()))
+
+    def _matmat(self, V: Vector) -> Vector:
+        return np.asarray(self.rows[:, None] * self.operator.matmat(self.cols[:, None] * V))
+
+    def _rmatmat(self, U: Vector) -> Vector:
+        return np.asarray(self.cols[:, None] * self.operator.rmatmat(self.rows[:, None] * U))
+
+
 def as_operator(matrix: Any) -> Operator:
     """Return an array, a sparse matrix or a SciPy linear operator as an `Operator`.
 

@@ -1,0 +1,116 @@
+"""Parts of a model whose scores depend on which columns a row has: neighbours of columns, and encoded rows."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._arrays import Array
+from .._checks import all_finite
+from .._errors import SettingError
+from ..observations.build import check_csr
+from .ranking import Ranked, Seen, check_count
+
+if TYPE_CHECKING:
+    from .low_rank import LowRankModel
+
+
+class Neighbours(NamedTuple):
+    """Weights between columns: the score of column j for a row is the sum of ``W[s, j]`` over the row's columns s.
+
+    W is sparse, in CSR form by source column s.
+
+    Attributes
+    ----------
+    indptr : ndarray of int64, shape (n_cols + 1,)
+    indices : ndarray of int32, shape (n_weights,)
+    weights : ndarray of float32, shape (n_weights,)
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, matrix: Any, n_sources: int | None = None) -> "Neighbours":
+        """Neighbours from a sparse or dense matrix W, with the `n_sources` largest weights of each scored column.
+
+        The diagonal is left out: a row's own columns are not recommended to it.
+        """
+        columns = sp.csc_array(matrix, dtype=np.float32)
+        columns.sum_duplicates()
+        target = np.repeat(np.arange(columns.shape[1], dtype=np.int32), np.diff(columns.indptr))
+        kept = (columns.indices != target) & (columns.data != 0)
+        if n_sources is not None:
+            order = np.lexsort((columns.indices, -np.abs(columns.data), target))
+            place = np.empty(target.size, np.int64)
+            place[order] = np.arange(target.size) - columns.indptr[:-1].repeat(np.diff(columns.indptr))
+            kept &= place <= n_sources  # one more, as the diagonal may be among them
+        entries = columns.data[kept], (columns.indices[kept], target[kept])
+        by_source = sp.csr_array(sp.coo_array(entries, shape=columns.shape))
+        by_source.sort_indices()
+        return cls(by_source.indptr.astype(np.int64), by_source.indices.astype(np.int32), by_source.data)
+
+    @property
+    def matrix(self) -> Any:
+        """W as a SciPy CSR array, shape (n_cols, n_cols)."""
+        n_cols = self.indptr.size - 1
+        return sp.csr_array((self.weights, self.indices, self.indptr), shape=(n_cols, n_cols))
+
+    def scores(self, patterns: Seen) -> NDArray[np.float64]:
+        """Scores of all columns for the rows with these patterns, shape (n_rows, n_cols)."""
+        return np.asarray((patterns.to_sparse(self.indptr.size - 1) @ self.matrix).toarray(), np.float64)
+
+    def at(self, seen: Seen, rows: Array, cols: Array) -> NDArray[np.float64]:
+        """Scores at pairs of rows and columns, shape (n,)."""
+        distinct, place = np.unique(rows, return_inverse=True)
+        scores = seen.take_rows(distinct).to_sparse(self.indptr.size - 1) @ self.matrix
+        return np.asarray(scores.tocsr()[place, cols], np.float64).ravel()
+
+    def is_sound(self, n_cols: int) -> bool:
+        """Return whether arrays from a file are the neighbours of `n_cols` columns."""
+        check_csr(self.indptr.astype(np.uint64), self.indices.astype(np.uint32), (n_cols, n_cols))
+        return self.weights.shape == self.indices.shape and all_finite(self.weights)
+
+
+class Encoder(NamedTuple):
+    """Row factors as a linear function of a row's entries: ``U diag(theta) = R diag(columns) V diag(components)``.
+
+    Attributes
+    ----------
+    columns : ndarray of float64, shape (n_cols,)
+    components : ndarray of float64, shape (longest,)
+    """
+
+    columns: NDArray[np.float64]
+    components: NDArray[np.float64]
+
+    def factors(self, entries: Any, V: Array) -> NDArray[np.float64]:
+        """Factors ``U * theta`` of rows whose entries are a sparse matrix, shape (n_rows, longest)."""
+        weighted = sp.csr_array(entries) @ sp.diags_array(self.columns)
+        return np.asarray(weighted @ V.astype(np.float64)) * self.components
+
+    def is_sound(self, n_cols: int, longest: int) -> bool:
+        """Return whether arrays from a file have the model's sizes and are finite."""
+        shapes = self.columns.shape == (n_cols,) and self.components.shape == (longest,)
+        return shapes and all_finite(self.columns) and all_finite(self.components)
+
+
+def explain(model: "LowRankModel", row: Any, column: Any, n: int) -> Ranked:
+    """See `LowRankModel.explain`."""
+    if model.encoder is None:
+        raise SettingError("`explain` is available for models of clicks, fitted by ImplicitFactorization.")
+    if model.seen is None:
+        raise SettingError("This model was saved without its entries, which `explain` needs.")
+    i, j = model.row_index.find([row]), model.col_index.find([column])[0]
+    own = model.seen.take_rows(i).indices.astype(np.int64)
+    own = own[own != j]
+    theta = model.theta
+    components = model.encoder.components[: theta.size] * model.V[j, : theta.size]
+    added = model.encoder.columns[own] * (model.V[own, : theta.size].astype(np.float64) @ components)
+    if model.neighbours is not None:
+        added += model.neighbours.matrix[own][:, [j]].toarray().ravel()
+    best = np.argsort(-added, kind="stable")[: check_count(n)]
+    labels = own[best] if model.col_labels is None else model.col_labels[own[best]]
+    return labels, added[best]

@@ -1,0 +1,131 @@
+"""Choice of a scoring rule for clicks, by how well it ranks held-out entries."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._arrays import Array
+from ..model.ranking import Scores, Seen, best_columns
+from ..observations import Observations
+from ..solvers.scoring_rules import ClickParts, ScoringRule
+from .ranking import hits_of
+from .splits import generator, split_within_rows
+
+log = logging.getLogger("rankwise")
+
+K = 20  # columns recommended to each held-out row
+HELD_OUT = 0.2  # share of each row's entries
+N_ROWS = 3000  # rows at most that are scored
+CHUNK = 500  # rows scored at a time
+POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4), (0.5, 0.3))  # of rows and columns in the scaled matrix
+SCORE_POWERS = (0.0, 0.15, 0.3, 0.45)
+RANKS = (64, 192, 512)
+LOW_RANK = (0.0, 0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; low rank alone is tried as well
+RIDGES = (1.5, 5.0, 15.0)
+MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
+MOST_PAIRS = 2e9  # pairs of entries in one row, summed over the rows, up to which neighbours are tried
+
+
+@dataclass(frozen=True)
+class RuleScore:
+    """A scoring rule and its mean recall and NDCG at 20 on held-out entries, with the standard error of their mean."""
+
+    rule: ScoringRule
+    recall: float
+    ndcg: float
+    error: float
+
+    @property
+    def mean(self) -> float:
+        """Mean of recall and NDCG, by which rules are compared."""
+        return 0.5 * (self.recall + self.ndcg)
+
+
+def choose_rule(
+    clicks: Observations, *, time: Array | None = None, rank: int | None = None, n_jobs: int | None = -1, seed: int = 0
+) -> list[RuleScore]:
+    """Score the rules of a grid on entries held out from every row, best first.
+
+    Parameters
+    ----------
+    clicks : Observations
+    time : ndarray of shape (n_observed,), optional
+        Times of the entries: the latest of each row are held out; random ones without it.
+    rank : int, optional
+        Rank of the low-rank term; by default several are tried.
+    n_jobs : int, default=-1
+    seed : int, default=0
+    """
+    train, held_out = split_within_rows(clicks, HELD_OUT, time=time, random_state=seed)
+    rows = np.unique(held_out.rows)
+    rows = np.sort(generator(seed).choice(rows, min(N_ROWS, rows.size), replace=False))
+    trial = _Trial(ClickParts(train, n_jobs, seed), Seen.of(train), held_out, rows, n_jobs)
+    scores = list(_scored(trial, _ranks(clicks, rank)))
+    return sorted(scores, key=lambda score: -score.mean)
+
+
+def _ranks(clicks: Observations, rank: int | None) -> tuple[int, ...]:
+    most = max(1, min(clicks.shape) // 2)
+    return (min(rank, min(clicks.shape)),) if rank else tuple(sorted({min(k, most) for k in RANKS}))
+
+
+def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
+    counts, n_cols = trial.parts.row_counts, trial.parts.R.shape[1]
+    kinds = ["counts"] if float(counts @ counts) <= MOST_PAIRS else []
+    for p, q in POWERS:
+        trial.parts.spectrum(p, q, ranks[-1])
+        for c in SCORE_POWERS:
+            base = ScoringRule(p, q, c, ranks[-1])
+            yield from trial.scores(base, kinds, ranks)
+    if n_cols <= MOST_REGRESSED:
+        p, q = POWERS[0]
+        for ridge in RIDGES:
+            yield from trial.scores(ScoringRule(p, q, 0.0, ranks[-1], ridge=ridge), ["ridge"], ranks)
+
+
+@dataclass
+class _Trial:
+    """Held-out rows, and the parts of the rules fitted to the training entries."""
+
+    parts: ClickParts
+    seen: Seen | None
+    held_out: Observations
+    rows: Array
+    n_jobs: int | None
+
+    def scores(self, base: ScoringRule, kinds: list[str], ranks: tuple[int, ...]) -> Iterator[RuleScore]:
+        """Score the rules with the powers of `base`, all ranks and weights."""
+        found: dict[ScoringRule, list[NDArray[np.float64]]] = {}
+        for first in range(0, self.rows.size, CHUNK):
+            rows = self.rows[first : first + CHUNK]
+            for rank in ranks:
+                for kind in kinds or ["none"]:
+                    rule = replace(base, rank=rank, neighbours=kind)
+                    near, low_rank = self.parts.scores(rule, rows)
+                    if kind != "ridge":
+                        alone = replace(rule, neighbours="none")
+                        found.setdefault(alone, []).append(self._score(low_rank, rows))
+                    for weight in LOW_RANK if kind != "none" else ():
+                        if weight or rank == ranks[0]:
+                            mixed = replace(rule, low_rank=weight)
+                            found.setdefault(mixed, []).append(self._score(near + np.float32(weight) * low_rank, rows))
+        for rule, pieces in found.items():
+            recall, ndcg = np.concatenate(pieces).T
+            error = float(np.std(0.5 * (recall + ndcg)) / np.sqrt(recall.size))
+            yield RuleScore(rule, float(recall.mean()), float(ndcg.mean()), error)
+
+    def _score(self, scores: NDArray[np.float32], rows: Array) -> NDArray[np.float64]:
+        """Recall and NDCG of each row, shape (n_rows, 2)."""
+        n, n_cols = scores.shape
+        nothing = np.zeros((n, 0)), np.zeros((n_cols, 0)), np.zeros(n)
+        terms: Any = Scores(*nothing, shift=scores.astype(np.float64))
+        best = best_columns(terms, K, self.seen.take_rows(rows) if self.seen else None, n_jobs=self.n_jobs)
+        wanted = self.held_out.take_rows(rows)
+        hits = hits_of(best.columns, wanted.rows, wanted.cols, n_cols)
+        n_relevant, discounts = np.bincount(wanted.rows, minlength=n), 1 / np.log2(np.arange(2, K + 2))
+        ideal = np.concatenate(([0.0], np.cumsum(discounts)))[np.minimum(n_relevant, K)]
+        return np.column_stack((hits.sum(axis=1) / n_relevant, hits @ discounts / ideal))

@@ -1,0 +1,172 @@
+"""Scoring rules for clicks: the columns that a row has are compared with all others, through counts and low rank.
+
+With D the diagonal matrix of the column counts, R the matrix of entries and A = D_u**-p R D**-q the scaled matrix::
+
+    score(row) = row D**-c ( neighbours * A.T A  +  low_rank * V diag(w) V.T ) D**c
+
+for the right singular vectors V of A, with ``w = s**2 / (s**2 + shrinkage * s[0]**2)``. The first term has full rank
+and is sparse; the second has rank k. `ScaledSVD` minimizes a function of X; these rules do not, and are chosen by how
+well they rank held-out entries.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from .._arrays import Array
+from ..model import LowRankModel, Seen
+from ..model.neighbours import Encoder, Neighbours
+from ..objectives import Problem
+from ..observations import Observations
+from ..spectral import block_svd, widen
+from .altmin import unit_terms
+from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
+
+N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
+N_POWER = 5  # block power iterations of a decomposition
+N_SIZED = 500  # rows on which the sizes of the two terms are compared
+SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
+
+
+@dataclass(frozen=True)
+class ScoringRule:
+    """Settings of a scoring rule; see the module's formula.
+
+    Parameters
+    ----------
+    row_power, col_power : float
+        The powers p and q of the row and column counts in the scaled matrix A.
+    score_power : float
+        The power c: 0 ranks popular columns highest, `col_power` and above lower them.
+    rank : int
+        Number of singular vectors.
+    low_rank : float
+        Weight of the low-rank term, relative to the size of the other.
+    neighbours : {"none", "counts", "ridge"}
+        Full-rank term: none, ``A.T A`` as in the formula, or the weights of a ridge regression of every column on the
+        others (EASE), with rows divided by their count to the power p.
+    ridge : float
+        Ridge of "ridge", relative to the mean diagonal of ``A.T A``.
+    """
+
+    row_power: float = 0.5
+    col_power: float = 0.5
+    score_power: float = 0.3
+    rank: int = 64
+    low_rank: float = 1.0
+    neighbours: str = "none"
+    ridge: float = 5.0
+
+
+class Spectrum(NamedTuple):
+    """Singular values and right singular vectors of a scaled matrix, shapes (k,) and (n_cols, k)."""
+
+    s: NDArray[np.float64]
+    V: Array
+
+
+class ClickParts:
+    """The expensive parts of scoring rules for one matrix of clicks, each computed when first needed.
+
+    Parameters
+    ----------
+    clicks : Observations
+        Positive values.
+    n_jobs : int or None
+        Number of threads.
+    seed : int
+        Seed of the random start of decompositions.
+    """
+
+    def __init__(self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0) -> None:
+        self.clicks, self.n_jobs, self.seed = clicks, n_jobs, seed
+        self.R = clicks.to_sparse().astype(np.float32)
+        self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
+        self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
+        self.spectrum = lru_cache(maxsize=1)(self._spectrum)
+        self.gram = lru_cache(maxsize=1)(self._gram)
+        self.regression = lru_cache(maxsize=1)(self._regression)
+
+    def _spectrum(self, row_power: float, col_power: float, rank: int) -> Spectrum:
+        """Leading right singular vectors of the scaled matrix."""
+        problem = Problem(self.clicks, "square", dtype=np.float32, n_jobs=self.n_jobs)
+        matrix = scaled_matrix(problem, Scales.of(problem, row_power, col_power))
+        rank, rng = min(rank, *problem.shape), np.random.default_rng(self.seed)
+        start = widen(np.zeros((problem.shape[1], 0)), min(rank + OVERSAMPLING, *problem.shape), rng)
+        with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+            _, s, V, _ = block_svd(matrix, start, N_POWER)
+        problem.close()
+        return Spectrum(s[:rank], V[:, :rank].astype(np.float32))
+
+    def _gram(self, row_power: float) -> Any:
+        """``R.T D_u**(-2 row_power) R``, sparse."""
+        scaled = sp.diags_array(power_of(self.row_counts, -row_power).astype(np.float32)) @ self.R
+        return (scaled.T @ scaled).tocsr()
+
+    def _regression(self, row_power: float, ridge: float) -> NDArray[np.float32]:
+        """Weights of the ridge regression of every column on the others, shape (n_cols, n_cols), zero diagonal."""
+        gram = self.gram(row_power).toarray().astype(np.float64)
+        gram[np.diag_indices_from(gram)] += ridge * max(gram.trace() / gram.shape[0], np.finfo(float).tiny)
+        inverse = np.linalg.inv(gram)
+        weights = -inverse / np.diag(inverse)
+        np.fill_diagonal(weights, 0.0)
+        return np.asarray(weights, np.float32)
+
+    def weights(self, rule: ScoringRule) -> Any:
+        """Matrix W of the full-rank term, sparse or dense; a row scores ``row @ W``."""
+        if rule.neighbours == "ridge":
+            return self.regression(rule.row_power, rule.ridge)
+        up, down = (
+            power_of(self.col_counts, power).astype(np.float32)
+            for power in (rule.score_power - rule.col_power, -rule.score_power - rule.col_power)
+        )
+        return (sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)).tocsr()
+
+    def low_rank(self, rule: ScoringRule) -> tuple[Array, Encoder]:
+        """Return V, with unit columns, and the encoder: a row scores ``encoder.factors(row, V) @ V.T``."""
+        s, V = self.spectrum(rule.row_power, rule.col_power, rule.rank)
+        s, V = s[: rule.rank], power_of(self.col_counts, rule.score_power)[:, None] * V[:, : rule.rank]
+        lengths = np.sqrt(np.einsum("ij,ij->j", V, V))
+        V = (V / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+        shrunk = s**2 / (s**2 + SHRINKAGE * s[:1] ** 2)
+        return V, Encoder(power_of(self.col_counts, -2 * rule.score_power), lengths**2 * shrunk)
+
+    def scores(self, rule: ScoringRule, rows: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Scores of all columns for some rows by the two terms, each of shape (n_rows, n_cols).
+
+        The low-rank term is scaled to the size of the other, if there is another.
+        """
+        chosen, (V, encoder) = self.R[rows], self.low_rank(rule)
+        low_rank = encoder.factors(chosen, V).astype(np.float32) @ V.T
+        if rule.neighbours == "none":
+            return np.zeros_like(low_rank), low_rank
+        near = chosen @ self.weights(rule)
+        near = near.toarray() if sp.issparse(near) else np.asarray(near)
+        return near, low_rank * np.float32(_size(near) / (_size(low_rank) or 1.0))
+
+    def model(self, rule: ScoringRule) -> LowRankModel:
+        """Return the model with the scores of a rule for all rows."""
+        with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+            V, encoder = self.low_rank(rule)
+            neighbours, weight = None, rule.low_rank
+            if rule.neighbours != "none":
+                neighbours = Neighbours.of(self.weights(rule), N_SOURCES)
+                sample = np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
+                low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
+                near = (self.R[sample] @ neighbours.matrix).toarray()
+                weight *= _size(near) / (_size(low_rank) or 1.0)
+            encoder = encoder._replace(components=weight * encoder.components)
+            theta, U, V = unit_terms(encoder.factors(self.R, V).astype(np.float32), V)
+        seen, labels = Seen(self.clicks.indptr, self.clicks.indices), (self.clicks.row_labels, self.clicks.col_labels)
+        path = np.tril(np.tile(theta, (theta.size, 1)))
+        return LowRankModel(path, U, V, *labels, seen=seen, neighbours=neighbours, encoder=encoder)
+
+
+def _size(scores: Array) -> float:
+    """Mean over the rows of the standard deviation of their scores."""
+    return float(scores.std(axis=1, dtype=np.float64).mean())

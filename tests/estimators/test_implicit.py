@@ -1,0 +1,131 @@
+"""`ImplicitFactorization` finds planted structure, takes clicks in every form, and explains its scores."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import rankwise as rw
+from rankwise import DataError, ImplicitFactorization, SettingError
+from rankwise.selection import ranking_scores, split_within_rows
+from rankwise.solvers import ScoringRule
+
+RULE = ScoringRule(0.5, 0.4, 0.2, 4, 1.0, "counts")
+
+
+def planted(seed=0, n_rows=120, n_cols=40, n_groups=4, per_row=8):
+    """Pairs of rows and columns in groups: a row clicks mostly on the columns of its group."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for i in range(n_rows):
+        chance = np.where(np.arange(n_cols) % n_groups == i % n_groups, 8.0, 1.0)
+        pairs += [(i, j) for j in rng.choice(n_cols, per_row, replace=False, p=chance / chance.sum())]
+    return np.array(pairs)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return ImplicitFactorization(rule=RULE).fit(planted())
+
+
+def test_it_recommends_the_columns_of_a_row_s_group(fitted):
+    labels, _ = fitted.recommend(np.arange(120), 2)
+    assert np.mean(labels % 4 == (np.arange(120) % 4)[:, None]) > 0.8
+
+
+def test_clicks_in_every_form_give_the_same_model():
+    pairs = np.concatenate((planted(1), planted(1)[:30]))  # thirty are clicked twice
+    counts = sp.coo_array((np.ones(len(pairs)), pairs.T)).tocsr()
+    counts.sum_duplicates()
+    frame = pd.DataFrame(pairs, columns=["user", "film"])
+    long = pd.DataFrame({"user": counts.tocoo().row, "film": counts.tocoo().col, "n": counts.tocoo().data})
+    models = [
+        ImplicitFactorization(rule=RULE).fit(pairs),
+        ImplicitFactorization(rule=RULE).fit(counts),
+        ImplicitFactorization(rule=RULE).fit(counts.toarray()),
+        ImplicitFactorization(rule=RULE).fit(frame),
+        ImplicitFactorization(rule=RULE).fit(frame.assign(day=0), row="user", col="film"),
+        ImplicitFactorization(rule=RULE).fit(long, row="user", col="film", value="n"),
+    ]
+    for other in models[1:]:
+        assert np.array_equal(other.model_.to_dense(), models[0].model_.to_dense())
+
+
+def test_counts_are_weighed_as_asked():
+    pairs = np.repeat(planted(2), 3, axis=0)
+    thrice = {how: ImplicitFactorization(rule=RULE, counts=how).fit(pairs).observations_ for how in ("log", "linear")}
+    assert np.allclose(thrice["log"].targets, 2.0) and np.allclose(thrice["linear"].targets, 3.0)
+    ignored = ImplicitFactorization(rule=RULE, counts="ignore").fit(pairs).model_
+    assert np.array_equal(ignored.to_dense(), ImplicitFactorization(rule=RULE).fit(planted(2)).model_.to_dense())
+
+
+def test_folding_in_a_training_row_gives_that_row_back(fitted):
+    pairs = planted()
+    new = fitted.fold_in(pairs[pairs[:, 0] < 5])
+    np.testing.assert_allclose(new.to_dense(), fitted.model_.to_dense()[:5], atol=1e-5)
+    assert np.array_equal(new.recommend(3, 5)[0], fitted.recommend(3, 5)[0])
+
+
+def test_contributions_of_the_row_s_columns_sum_to_the_score(fitted):
+    label, score = (part[0] for part in fitted.recommend(7, 1))
+    labels, added = fitted.explain(7, label, 40)
+    assert set(labels) == set(planted()[planted()[:, 0] == 7, 1])
+    assert added.sum() == pytest.approx(score, rel=1e-5) and (np.diff(added) <= 0).all()
+
+
+def test_a_saved_estimator_recommends_and_fits_again(fitted, tmp_path):
+    fitted.save(tmp_path / "clicks.rankwise")
+    loaded = rw.load(tmp_path / "clicks.rankwise")
+    assert np.array_equal(loaded.recommend([1, 2], 5)[0], fitted.recommend([1, 2], 5)[0])
+    assert loaded.rule == loaded.rule_ == RULE and np.array_equal(
+        loaded.fit(planted()).model_.U, fitted.model_.U
+    )  # the settings are complete
+    fitted.save(tmp_path / "without.rankwise", seen=False)
+    low_rank = rw.load(tmp_path / "without.rankwise").recommend(1, 5, exclude_seen=False)[1]
+    assert np.all(low_rank <= fitted.recommend(1, 5, exclude_seen=False)[1])  # neighbours add to it
+
+
+def test_the_choice_is_the_best_of_what_was_tried_on_held_out_entries():
+    pairs = planted(3, n_rows=200)
+    model = ImplicitFactorization(rank=4).fit(pairs)
+    means = [choice.mean for choice in model.choices_]
+    assert model.rule_ == model.choices_[0].rule and means == sorted(means, reverse=True)
+    assert {choice.rule.neighbours for choice in model.choices_} == {"none", "counts", "ridge"}
+    train, test = split_within_rows(model.observations_, 0.2)
+    again = ImplicitFactorization(rule=model.rule_).fit(train)
+    assert ranking_scores(again.model_, test).recall == pytest.approx(model.choices_[0].recall, abs=0.02)
+
+
+def test_with_times_the_latest_entries_decide():
+    """Early clicks follow the groups and late ones nothing: rules that are scored on late clicks alone score less."""
+    rng, pairs = np.random.default_rng(0), planted(4, per_row=12)
+    time = np.tile(np.arange(12.0), 120)
+    late = time >= 9
+    pairs[late, 1] = 40 + rng.integers(0, 160, late.sum())
+    timed, random = (ImplicitFactorization(rank=4).fit(pairs, time=stamps) for stamps in (time, None))
+    assert timed.choices_[0].ndcg < 0.5 * random.choices_[0].ndcg
+    assert timed.model_.facts["held_out"] == "the latest entries of each row"
+
+
+@pytest.mark.parametrize(
+    "X, options, message",
+    [
+        (sp.csr_array(np.diag([1.0, -1.0, 2.0])), {}, "must be positive; 1 of 3"),
+        (planted(), {"time": [1.0]}, "`time` must have a time for each of the 960 pairs"),
+        (np.array([[1, 2], [3, 4]]), {}, "No entry can be held out"),
+    ],
+)
+def test_bad_clicks_are_refused(X, options, message):
+    with pytest.raises(DataError, match=message):
+        ImplicitFactorization().fit(X, **options)
+
+
+@pytest.mark.parametrize("settings", [{"rank": 0}, {"rank": "best"}, {"rule": "ials"}, {"counts": "square"}])
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(SettingError, match=next(iter(settings))):
+        ImplicitFactorization(**settings).fit(planted())
+
+
+def test_columns_cannot_be_folded_in(fitted):
+    with pytest.raises(SettingError, match="Columns cannot be folded into a model of clicks"):
+        rw.fold_in(fitted.model_, np.ones((120, 1)), axis="columns")
