@@ -93,6 +93,10 @@ class WithoutPairs:
         raise AttributeError("predict")
 
     @property
+    def predict_proba(self):
+        raise AttributeError("predict_proba")
+
+    @property
     def score(self):
         raise AttributeError("score")
 
