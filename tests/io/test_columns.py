@@ -1,6 +1,8 @@
 """Which column is which: numbers of lines and times are not taken for data, and doubt is refused."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rankwise import DataError, ShardFolder
@@ -75,7 +77,9 @@ def test_entries_with_the_missing_value_do_not_exist(tmp_path):
     assert table.values.tolist() == [5, 3, 4] and "left out 2 of 5 entries with the value 0" in table.notes[-1]
     with pytest.raises(DataError, match=r"line 6: .* at line 5"):
         table.observations()
-    streamed = ShardFolder(shard_file(path, tmp_path / "shards", how=Reading(missing=0), duplicates="last")[0])
+    folder, notes = shard_file(path, tmp_path / "shards", how=Reading(missing=0), duplicates="last")
+    assert "left out 2 of 5 entries with the value 0" in notes[-1]
+    streamed = ShardFolder(folder)
     wanted = read_file(path, missing=0, duplicates="last")
     assert streamed.shape == wanted.shape and streamed.row_labels.tolist() == wanted.row_labels.tolist()
     with pytest.raises(DataError, match="no entry with a value other than missing=7"):
@@ -95,3 +99,10 @@ def test_entries_with_the_missing_value_do_not_exist(tmp_path):
 def test_zeros_that_may_mean_missing_are_noted(tmp_path, values, noted):
     path = write(tmp_path, "".join(f"{k},{k},{value}\n" for k, value in enumerate(np.repeat(values, 3))))
     assert any("--missing 0" in note for note in read_table(path).notes) == noted
+
+
+def test_parquet_columns_that_python_cannot_hold_do_not_stand_in_the_way(tmp_path):
+    far = pa.array([2**50, 2**50], pa.timestamp("ms"))  # beyond the years of Python
+    columns = {"user": ["a", "b"], "item": ["x", "y"], "when": far, "rating": [1.0, 2.0]}
+    pq.write_table(pa.table(columns), tmp_path / "far.parquet")
+    assert read_table(tmp_path / "far.parquet").values.tolist() == [1.0, 2.0]

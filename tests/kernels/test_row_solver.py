@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from helpers import but_rarely, rarely, targets_for
@@ -10,7 +11,7 @@ from scipy.optimize import minimize
 
 from rankwise import Observations, Problem
 from rankwise.kernels.expected import expected_at, majorised
-from rankwise.kernels.row_solver import HALVINGS
+from rankwise.kernels.row_solver import HALVINGS, half_logs
 from rankwise.kernels.tile_losses import TILE
 from rankwise.losses import Absolute, Hinge, Huber, Logistic, Poisson, SmoothHinge, Square, SquaredHinge
 from rankwise.objectives.sides import RowSettings, Side
@@ -294,3 +295,12 @@ def test_an_infinite_loss_is_infinite_and_not_undefined():
     rows = Rows(Poisson())
     rows.mine.means[:, -1] = 800.0
     assert rows.mine.expected_loss(rows.other, rows.settings) == np.inf
+
+
+@pytest.mark.parametrize("size", [1, 512, 513, 3000])
+def test_half_the_sum_of_the_logarithms_of_any_number_of_variances(size):
+    variances = np.random.default_rng(1).uniform(1.5, 2.0, size) * 10.0 ** np.random.default_rng(2).integers(
+        -9, 9, size
+    )
+    inlined = numba.njit(lambda numbers: half_logs(numbers))  # it has no machine code of its own
+    assert inlined(variances) == pytest.approx(0.5 * np.log(variances).sum(), rel=1e-12)

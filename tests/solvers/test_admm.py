@@ -234,3 +234,10 @@ def test_offsets_are_subtracted_from_the_targets(method):
     found = solve(shifted, method, rank=2, max_iter=5)
     np.testing.assert_array_equal(found.model.to_dense(), wanted.model.to_dense() + offsets.to_dense())
     np.testing.assert_allclose(found.history.column("value"), wanted.history.column("value"))
+
+
+def test_a_rank_above_the_requested_one_is_stated():
+    X = np.random.default_rng(0).normal(size=(12, 9))
+    result = solve(Problem(X, "l1"), ADMM(nuclear_weight=0.5, max_iter=30), rank=2)
+    assert result.model.rank > 2
+    assert f"The model has rank {result.model.rank}: this method does not keep it at `rank`=2." in result.status.message

@@ -192,8 +192,9 @@ def shard_file(
     how, where = how or Reading(), os.fspath(path)
     if os.path.isdir(where) or format_of(where) == "parquet":
         files = [ParquetFile(str(file), how) for file in _parquet_files(Path(where))]
-        chunks = _chunks(chain.from_iterable(file.batches() for file in files), how.missing)
-        return write_shards(chunks, folder, duplicates=duplicates), tuple(note for file in files for note in file.notes)
+        chunks = _Chunks(chain.from_iterable(file.batches() for file in files), how.missing)
+        write_shards(chunks, folder, duplicates=duplicates)
+        return Path(folder), (*(note for file in files for note in file.notes), *chunks.notes(where))
     if format_of(where) != "text":
         raise DataError(
             f"{where} is {format_of(where)}, which cannot be read in a stream; give CSV or Parquet, or fit it directly."
@@ -201,25 +202,41 @@ def shard_file(
     text = TextFile(where, how)
     for batches in text.readers():
         try:
-            write_shards(_chunks(batches, how.missing), folder, duplicates=duplicates, as_names=as_numbers)
+            chunks = _Chunks(batches, how.missing)
+            write_shards(chunks, folder, duplicates=duplicates, as_names=as_numbers)
         except Irregular:
             continue
         break
-    return Path(folder), tuple(text.notes)
+    return Path(folder), (*text.notes, *chunks.notes(where))
 
 
-def _chunks(batches: Iterable[EntryBatch], missing: float | None) -> Iterator[tuple[Any, ...]]:
+class _Chunks:
     """Labels and numbers of many entries at a time, since `write_shards` sorts all labels when a chunk has new ones."""
-    held: list[EntryBatch] = []
-    for batch in chain(batches, (None,)):
-        held += [] if batch is None else [batch]
-        if held and (batch is None or sum(len(part.rows) for part in held) >= CHUNK_ENTRIES):
-            rows, cols, numbers = joined(held)
-            if missing is not None:
-                kept = np.flatnonzero(numbers[0] != missing)
-                rows, cols, numbers = rows.chosen(kept), cols.chosen(kept), tuple(part[kept] for part in numbers)
-            yield rows, cols, *numbers
-            held = []
+
+    def __init__(self, batches: Iterable[EntryBatch], missing: float | None) -> None:
+        self.batches, self.missing = batches, missing
+        self.n_entries = self.n_kept = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        held: list[EntryBatch] = []
+        for batch in chain(self.batches, (None,)):
+            held += [] if batch is None else [batch]
+            if held and (batch is None or sum(len(part.rows) for part in held) >= CHUNK_ENTRIES):
+                rows, cols, numbers = joined(held)
+                if self.missing is not None:
+                    kept = np.flatnonzero(numbers[0] != self.missing)
+                    self.n_entries, self.n_kept = self.n_entries + numbers[0].size, self.n_kept + kept.size
+                    rows, cols, numbers = rows.chosen(kept), cols.chosen(kept), tuple(part[kept] for part in numbers)
+                yield rows, cols, *numbers
+                held = []
+
+    def notes(self, where: str) -> list[str]:
+        """Return how many entries were left out, if any could be."""
+        return [] if self.missing is None else [_left_out(where, self.n_entries, self.n_kept, self.missing)]
+
+
+def _left_out(where: str, n_entries: int, n_kept: int, missing: float) -> str:
+    return f"{where}: left out {n_entries - n_kept:,} of {n_entries:,} entries with the value {missing:g}."
 
 
 def _parquet_files(path: Path) -> Iterator[Path]:
@@ -276,7 +293,7 @@ def _observed(table: EntryTable, missing: float | None) -> EntryTable:
     )
     rows, cols = sides
     weights = None if table.weights is None else table.weights[kept]
-    note = f"{table.path}: left out {values.size - kept.size:,} of {values.size:,} entries with the value {missing:g}."
+    note = _left_out(table.path, values.size, kept.size, missing)
     return replace(
         table,
         rows=rows,

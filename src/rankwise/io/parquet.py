@@ -24,8 +24,16 @@ def _first_rows(where: str) -> tuple[list[str], list[list[str]]]:
     with pq.ParquetFile(where) as file:
         names = file.schema_arrow.names
         for table in file.iter_batches(FIRST_LINES):
-            return names, [[str(value) for value in column.drop_null().to_pylist()] for column in table.columns]
+            return names, [_texts(column) for column in table.columns]
     return names, [[] for _ in names]
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Values as text, nulls left out; none if Python cannot hold them, such as dates far away."""
+    try:
+        return [str(value) for value in column.drop_null().to_pylist()]
+    except (ValueError, OverflowError, TypeError, NotImplementedError):  # pyarrow's errors are among these
+        return []
 
 
 class ParquetFile:

@@ -180,12 +180,14 @@ def solve_all_components(penalty, row, work):
 @part
 def half_logs(variance):
     """Half the sum of the logarithms: of the numbers' exponents, and of the product of their mantissas."""
-    power, mantissas = 0, 1.0
+    power, logs, mantissas = 0, 0.0, 1.0
     for a in range(uint64(variance.size)):
         bits = np.float64(variance[a]).view(np.int64)
         power += (bits >> 52) - 1023
         mantissas *= np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    return 0.5 * (math.log(mantissas) + power * LN2)
+        if mantissas > 1e300:  # after a thousand or more
+            logs, mantissas = logs + math.log(mantissas), 1.0
+    return 0.5 * (logs + math.log(mantissas) + power * LN2)
 
 
 @part

@@ -255,6 +255,8 @@ def _with_rank(status: Status, rank: int, objective: Objective, model: LowRankMo
     if reached > model.longest:
         n_left_out = reached - model.longest
         message += f" {n_left_out} components without effect were left out: the model has rank {model.longest}."
+    if model.longest > rank:
+        message += f" The model has rank {model.longest}: this method does not keep it at `rank`={rank}."
     return replace(status, message=message)
 
 
