@@ -209,13 +209,17 @@ class Shard:
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
 
-    @operation(Join.BOTH)
-    def moments(self, centre: float, width: float) -> tuple[Array, Array]:
+    @operation(Join.BOTH, by_row=("offsets.rows",))
+    def moments(self, centre: float, width: float, offsets: Offsets | None) -> tuple[Array, Array]:
         """Sums over the entries of every row, and of every column, in columns of shape (n, 3).
 
-        The weights, and the weighted distances of the targets from `centre`, clipped at `width`, and their squares.
+        The weights, and the weighted distances of the targets from `centre`, clipped at `width`, and their squares;
+        from the offsets instead of `centre`, after the clipping, if there are any.
         """
         distances = (self.targets.astype(np.float64) - centre).clip(-width, width)
+        if offsets is not None:
+            row_offsets = offsets.rows[self.start : self.stop].astype(np.float64)[rows_of(self.indptr)]
+            distances += centre - offsets.constant - row_offsets - offsets.cols.astype(np.float64)[self.indices]
         weights = np.ones(distances.size) if self.weights is None else self.weights.astype(np.float64)
         parts = weights, weights * distances, weights * distances**2
         numbers = (rows_of(self.indptr), self.indptr.size - 1), (self.indices, self.n_cols)

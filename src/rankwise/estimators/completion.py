@@ -64,14 +64,15 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     offsets : {"auto", "both", "rows", "columns", "global", "none"}, default="auto"
         Offsets added to every prediction. "auto" is "both" for "bayes" and "factors", or what such a solver object has,
         and "global", the best constant, for other methods, which fit the offsets first and then keep them. The methods
-        of the paper start from zero: that is "none".
+        of the paper start from zero: that is "none". On signed networks zero gives a better sign accuracy than the
+        constant, and a worse log loss and AUC (docs/algorithm.md).
     ridge : float, "auto" or None, default=None
         L2 regularization. For "factors" it applies to the factors, and None or "auto" chooses it on held-out entries.
         For other methods, ``ridge / 2 * ||X||_F**2`` is added to the objective. Must be None for "bayes", and for a
         solver object with `ridge`, for which "auto" replaces the object's.
     max_iter : int, optional
-        Largest number of iterations. By default 10 sweeps for "bayes" and "factors"; "bayes" takes up to 60 while each
-        still lowers the noise by more than 0.6 %. `status_` says if a fit was not settled.
+        Largest number of iterations. By default 10 sweeps for "factors"; "bayes" takes 10 to 60, until entries that it
+        holds back are not predicted better by more sweeps, and `status_` says if 60 were too few.
     tol : float, optional
         Stop if an iteration changes the objective by less than this fraction. By default 0 for pursuits and 1e-4 for
         other methods.

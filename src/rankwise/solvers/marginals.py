@@ -1,5 +1,6 @@
 """Damped means of rows and columns: predictions for rows and columns that were not seen during fit."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,29 @@ def without_factors(state: SweepState) -> dict[str, Any]:
     return {"baseline": state.baseline, "marginals": marginals}
 
 
+def mean_offsets(state: SweepState, offsets: Offsets) -> Offsets:
+    """Offsets for predictions at rank 0, from those fitted without factors; at most two passes.
+
+    Huber's loss fits offsets that are nearer to medians. They get one round of damped means of the residuals: of all
+    entries, of the columns, then of the rows, where targets farther than ``loss.mean_width`` from the constant count as
+    that far. The damping is the ridge of the offsets in units of an entry, whose noise is at least the mean squared
+    residual. Other losses keep their offsets.
+    """
+    loss, centre = state.loss, float(offsets.constant)
+    if loss.quadratic or loss.link != "identity" or not loss.mean_width:
+        return offsets
+    for k, name, side in ((1, "cols", state.cols), (0, "rows", state.rows)):
+        both = state.rows.engine.run(Shard.moments, centre, float(loss.mean_width), offsets)
+        weights, sums, squares = both[k].T
+        level, noise = float(sums.sum() / weights.sum()), float(squares.sum() / weights.sum())
+        entry = min(state.scale * state.curvature, 1 / max(noise, 1e-30))
+        offsets = replace(offsets, constant=offsets.constant + level)
+        if side.offset:
+            means = (sums + weights * (getattr(offsets, name) - level)) / (weights + side.precisions[-1] / entry)
+            offsets = replace(offsets, **{name: means.astype(side.means.dtype)})
+    return offsets
+
+
 def fit_marginals(engine: Engine, loss: Loss, baseline: Offsets) -> Marginals:
     """Mean targets of every row and column, shrunk towards the mean of all, on the link scale; one pass.
 
@@ -33,7 +57,7 @@ def fit_marginals(engine: Engine, loss: Loss, baseline: Offsets) -> Marginals:
     """
     level = float(baseline.constant)
     centre = level if loss.link == "identity" else 0.0
-    both = engine.run(Shard.moments, centre, float(loss.mean_width))
+    both = engine.run(Shard.moments, centre, float(loss.mean_width), None)
     rows, cols = (level + side.astype(np.float64) for side in (baseline.rows, baseline.cols))
     if loss.mean_width:
         weight, total, _ = both[0].sum(axis=0)

@@ -18,7 +18,7 @@ from ..spectral import block_svd
 from .base import NamedSolver, Solver
 from .held_back import HeldBack
 from .history import StepReport
-from .marginals import without_factors
+from .marginals import mean_offsets, without_factors
 from .resume import restore_priors, resumable_sides, resumed_side, side_places
 from .row_priors import PRIORS, PatternPrior, RowPrior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
@@ -76,7 +76,7 @@ class Sweeps(Solver[Problem, SweepState]):
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
             self._sweep(problem, state)
         state.place(problem)
-        state.baseline = problem.offsets
+        state.baseline = None if problem.offsets is None else mean_offsets(state, problem.offsets)
         return state
 
     def resume(self, objective: Problem, rank: int, start: LowRankModel) -> SweepState:
