@@ -1,8 +1,9 @@
 """What does a first fit compile, and for how long?
 
-New processes with an empty kernel cache; processor seconds, which a busy machine changes less than the clock. Each
-function counts without those that it calls. Bars for the clock on two quiet cores: the default 6 s, EGLRL 2 s, a mixed
-table 8 s. `before` are the seconds of the commit before inlined functions were optimized once, by the same program.
+New processes with an empty kernel cache; processor seconds, which a busy machine changes less than the clock; the
+quickest of some. Each function counts without those that it calls. Bars for the clock on two quiet cores: the default
+6 s, EGLRL 2 s, a mixed table 8 s. With RANKWISE_BEFORE set to the `src` of another checkout, the same fits of that one
+are the columns `before`.
 """
 
 import json
@@ -60,30 +61,37 @@ print(json.dumps([time.perf_counter() - clock, time.process_time() - processor, 
 """
 
 
-def cold(fit: str) -> tuple[float, float, dict[str, tuple[int, float]]]:
+Found = tuple[float, float, dict[str, tuple[int, float]]]
+
+
+def cold(fit: str, source: str | None = None) -> Found:
     """Clock and processor seconds of a first fit, and the variants and seconds of each compiled function."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-        done = subprocess.run(
-            [sys.executable, "-c", FIT, fit], capture_output=True, text=True, check=True, env=environment
-        )
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder} | ({"PYTHONPATH": source} if source else {})
+        command = [sys.executable, "-c", FIT, fit]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     wall, cpu, found = json.loads(done.stdout)
     return wall, cpu, found
 
 
-def run(repeats: int = 3, least: float = 0.03) -> Iterator[Row]:
-    """The quickest of some first fits of each kind, and its functions that take at least `least` seconds."""
-    for fit, bar in BARS.items():
-        wall, cpu, found = min((cold(fit) for _ in range(repeats)), key=lambda one: one[1])
-        compiling = sum(seconds for _, seconds in found.values())
-        yield {
-            "fit": fit,
-            "wall_s": round(wall, 2),
-            "cpu_s": round(cpu, 2),
-            "compiling_cpu_s": round(compiling, 2),
-            "functions": len(found),
-            "bar": bar,
-        }
-        for name, (variants, seconds) in sorted(found.items(), key=lambda item: -item[1][1]):
-            if seconds >= least:
-                yield {"fit": fit, "function": name, "variants": variants, "cpu_s": round(seconds, 3)}
+def rows(fit: str, found: Found, before: Found | None, least: float = 0.03) -> Iterator[Row]:
+    """A first fit, and its functions that take, or took, at least `least` seconds."""
+    (wall, cpu, functions), earlier = found, before[2] if before else {}
+    total = {"wall_s": wall, "cpu_s": cpu, "compiling_s": sum(seconds for _, seconds in functions.values())}
+    times = {name: round(seconds, 2) for name, seconds in total.items()}
+    yield {"fit": fit} | times | ({"before_cpu_s": round(before[1], 2)} if before else {}) | {"bar": BARS[fit]}
+    for name in sorted({*functions, *earlier}, key=lambda name: -functions.get(name, (0, 0.0))[1]):
+        variants, seconds = functions.get(name, (0, 0.0))
+        old = earlier.get(name, (0, 0.0))[1]
+        if max(seconds, old) >= least:
+            row = {"fit": fit, "function": name, "variants": variants, "cpu_s": round(seconds, 3)}
+            yield row | ({"before_cpu_s": round(old, 3)} if before else {})
+
+
+def run(repeats: int = 3) -> Iterator[Row]:
+    """First fits of each kind."""
+    source = os.environ.get("RANKWISE_BEFORE")
+    for fit in BARS:
+        found = min((cold(fit) for _ in range(repeats)), key=lambda one: one[1])
+        before = min((cold(fit, source) for _ in range(repeats)), key=lambda one: one[1]) if source else None
+        yield from rows(fit, found, before)

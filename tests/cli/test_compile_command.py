@@ -15,13 +15,17 @@ from rankwise.estimators.planning import resolve_loss
 from rankwise.kernels import cache
 
 FIT = """
+import scipy.sparse as sp
+
 import rankwise as rw
 from rankwise.kernels import cache
 
 planted = rw.datasets.{}(300, 200, rank=3, density=0.2)  # evaluates a matrix of float64, which models are not
 compiled = []
 cache.KernelCache.save_overload = lambda self, *_: compiled.append(self.name)
-model = rw.MatrixCompletion().fit(planted.observations)
+seen = planted.observations
+matrix = sp.coo_array((seen.targets, (seen.rows.astype(int), seen.cols.astype(int))), seen.shape).tocsr()
+model = rw.MatrixCompletion().fit(matrix)
 model.predict_entries([0], [0], return_std=True)
 model.recommend([0], 1)
 print(compiled)
