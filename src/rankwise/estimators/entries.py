@@ -100,7 +100,7 @@ def _are_labels(column: Array) -> bool:
 
 def with_targets(observations: Observations, targets: Array, weights: Array | float | None) -> Observations:
     """Return the same pattern and labels with other targets and weights; no weights if all are one."""
-    weights = None if np.all(weights == 1) else np.asarray(weights)
+    weights = None if weights is None or np.all(weights == 1) else np.asarray(weights)
     labels = observations.row_labels, observations.col_labels
     return Observations(observations.indptr, observations.indices, targets, observations.shape, weights, labels)
 

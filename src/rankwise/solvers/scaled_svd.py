@@ -34,7 +34,7 @@ class Scales(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, row_power: float, col_power: float) -> "Scales":
         """Return the scales of a problem's observed entries; one pass."""
-        rows, cols = (side[:, 0] for side in problem.engine_of("rows").run(Shard.moments, 0.0, 1.0))
+        rows, cols = (side[:, 0] for side in problem.engine_of("rows").run(Shard.moments, 0.0, 1.0, None))
         return cls(power_of(rows, -row_power), power_of(cols, -col_power))
 
 
