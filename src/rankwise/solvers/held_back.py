@@ -16,7 +16,7 @@ MOST = 1000  # entries
 FEWEST = 20  # with fewer entries their loss says nothing, and none are held back
 FIRST = 9  # number of sweeps after which the loss is compared for the first time
 LAG = 2  # sweeps between the two losses that are compared, because those of networks alternate
-LEAST_GAIN = 0.001  # nats per entry in `LAG` sweeps: below it more sweeps are not worth their time
+LEAST_GAIN = 0.002  # nats per entry in `LAG` sweeps: below it more sweeps are not worth their time
 
 
 @dataclass
