@@ -88,8 +88,14 @@ class SweepState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the loss of entries held back has settled."""
-        return self.held_back is not None and self.held_back.is_settled
+        """Whether the loss of entries held back has settled, and that of the others has become steady."""
+        return self.held_back is not None and self.held_back.is_settled and self.is_steady
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the last sweep lowered the loss by little, so that components without effect can be told."""
+        known = np.isfinite(self.previous_cost)
+        return bool(known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost))
 
     @property
     def n_held_back(self) -> int:
@@ -151,9 +157,7 @@ class SweepState:
         Nothing is pruned while the loss still falls: the noise is then overestimated, and factors that emerge late
         would be lost.
         """
-        known = np.isfinite(self.previous_cost)
-        steady = known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost)
-        if not steady or not 0 < self.rows.rank == self.rank:
+        if not self.is_steady or not 0 < self.rows.rank == self.rank:
             return
         largest = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
         effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
