@@ -6,16 +6,19 @@ import pytest
 from rankwise.kernels.jit import borrowing
 from rankwise.kernels.row_work import PLACES, Scratch, Work, workspace
 
-LINES = "\n".join(f"    work.{name}[:] = {k}.0" for k, name in enumerate(PLACES, 1))
+ENDS = {1: ("0", "-1"), 2: ("0, 0", "-1, -1")}  # first and last place, by dimensions
+LINES = "\n".join(
+    f"    work.{name}[{end}] = {k}.0" for k, name in enumerate(PLACES, 1) for end in ENDS[len(PLACES[name].shape)]
+)
 SPACE = {"workspace": workspace, "__name__": __name__}
-exec(f"def number_the_arrays(scratch):\n    work = workspace(scratch)\n{LINES}", SPACE)
+exec(f"def number_the_ends(scratch):\n    work = workspace(scratch)\n{LINES}", SPACE)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_compiled_code_finds_every_array_where_plain_python_does(kind):
     plain, compiled = Scratch.zero(16, np.dtype(kind)), Scratch.zero(16, np.dtype(kind))
-    SPACE["number_the_arrays"](plain)
-    borrowing(SPACE["number_the_arrays"])(compiled)
+    SPACE["number_the_ends"](plain)
+    borrowing(SPACE["number_the_ends"])(compiled)
     for one, other in zip(plain[:2], compiled[:2], strict=True):
         np.testing.assert_array_equal(one, other)
 
