@@ -381,8 +381,8 @@ BREAKS = [
     Break("solvers/sweep_state.py", "retained[effects.argmax()] = True", "pass", "test_sweeps.py", "stays"),
     Break(
         "solvers/sweep_state.py",
-        "steady = known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost)",
-        "steady = True",
+        "return bool(known and self.previous_cost - self.cost <= FALLING * abs(self.previous_cost))",
+        "return True",
         "test_sweeps.py",
         "left_out",
     ),

@@ -69,9 +69,9 @@ class ImplicitFactorization(PredictionMethods):
     >>> import numpy as np
     >>> import rankwise as rw
     >>> users = np.repeat(np.arange(40), 6)
-    >>> films = (users % 2) * 20 + np.tile(np.arange(6), 40) * 3 + users % 3  # two groups with films of their own
+    >>> films = np.random.default_rng(0).integers(0, 20, users.size) + 20 * (users % 2)  # two groups of users and films
     >>> model = rw.ImplicitFactorization(rank=4).fit(np.column_stack((users, films)))
-    >>> labels, scores = model.recommend(1, n=3)
+    >>> labels, scores = model.recommend(1, n=3)  # user 1 is in the second group
     >>> print(bool((labels >= 20).all()))
     True
     """

@@ -61,14 +61,15 @@ class FitRequest:
         """
         solver = get(self.method)
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
-        fits_none = self.offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
+        offsets = solver.default_offsets if self.offsets == "auto" and not sweeps else self.offsets
+        fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
         problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem
-        if self.offsets != "none":
-            problem.fix_offsets(fit_offsets(problem, "global" if self.offsets == "auto" else self.offsets))
+        if offsets != "none":
+            problem.fix_offsets(fit_offsets(problem, offsets))
         return ridged(problem, float(self.ridge)) if self.ridge else problem
 
     def plan(self, entries: AnyEntries) -> Plan:

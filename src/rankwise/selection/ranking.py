@@ -43,11 +43,8 @@ class RankingScores(NamedTuple):
     Examples
     --------
     >>> import rankwise as rw
-    >>> seen = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
-    >>> train, test = rw.selection.split_within_rows(seen, 0.2)
-    >>> scores = rw.selection.ranking_scores(rw.MatrixCompletion().fit(train).model_, test, k=5)
-    >>> print(scores.k, scores.n_rows, 0 < scores.recall < 1)
-    5 60 True
+    >>> rw.selection.RankingScores._fields[2:5]
+    ('precision', 'recall', 'ndcg')
     """
 
     k: int
@@ -86,6 +83,16 @@ def ranking_scores(
     Returns
     -------
     RankingScores
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.datasets.ratings(60, 40, rank=2, density=0.5).observations
+    >>> train, test = rw.selection.split_within_rows(seen, 0.2)
+    >>> model = rw.MatrixCompletion().fit(train).model_
+    >>> scores = rw.selection.ranking_scores(model, test, k=5)
+    >>> print(scores.n_rows, scores.recall > rw.selection.ranking_scores(model, test, k=1).recall)
+    60 True
     """
     if not is_whole(k) or k < 1:
         raise SettingError(f"`k` must be a positive integer, got {k!r}.")

@@ -54,6 +54,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     - `descends`: no step raises the value f(X), so the last point is the best one.
     - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank. `most_steps`: the limit
       if a step reports that the run is not settled (`StepReport.moving`).
+    - `default_offsets`: the offsets that an estimator fits first if none are requested, "global" or "none".
     - `checkpoints`: whether the state can be stored in a checkpoint; `state_types`: the dataclasses that the state
       consists of, beside numbers, strings, arrays, lists, tuples and dicts.
     - `needs`: requirements on the objective, such as a smooth loss, checked once before any work.
@@ -70,6 +71,7 @@ class Solver(Generic[ObjectiveT, StateT]):
 
     grows: ClassVar[bool] = True
     keeps_path: ClassVar[bool] = True
+    default_offsets: ClassVar[str] = "global"
     truncates: ClassVar[bool] = False
     descends: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True

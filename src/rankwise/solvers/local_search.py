@@ -51,6 +51,8 @@ class LocalSearch(Solver[Movable, LocalState]):
     n_lbfgs : int, default=50
         Largest number of L-BFGS iterations per refit of the core.
     oracle : {"power", "lanczos", "dense"} or oracle object, default="power"
+    max_iter : int or None, default=1000
+        Default limit on the number of steps, those of the pursuit included.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class LocalSearch(Solver[Movable, LocalState]):
     polish: int | None = None
     n_lbfgs: int = 50
     oracle: str | spectral.Oracle = "power"
+    max_iter: int | None = 1000
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
     state_types: ClassVar[tuple[type, ...]] = (LocalState, NonsmoothState)

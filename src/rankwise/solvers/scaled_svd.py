@@ -79,6 +79,7 @@ class ScaledSVD(Solver[Problem, ScaledState]):
     max_iter: int | None = 8
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    default_offsets: ClassVar[str] = "none"  # absent entries are zeros
     state_types: ClassVar[tuple[type, ...]] = (ScaledState,)
 
     @classmethod

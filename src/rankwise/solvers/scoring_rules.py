@@ -52,6 +52,13 @@ class ScoringRule:
         others (EASE), with rows divided by their count to the power p.
     ridge : float
         Ridge of "ridge", relative to the mean diagonal of ``A.T A``.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> rule = rw.solvers.ScoringRule(row_power=0.5, col_power=0.4, rank=64, neighbours="counts")
+    >>> rw.ImplicitFactorization(rule=rule).rule.neighbours
+    'counts'
     """
 
     row_power: float = 0.5
