@@ -17,7 +17,7 @@ from distributed import Client, LocalCluster
 
 from rankwise import Observations, solve
 from rankwise.dask import ClusterEntries
-from rankwise.engines import Cluster
+from rankwise.engines import Cluster, Shard
 from rankwise.engines.cluster.worker import ShardWorker
 from rankwise.observations import shards
 
@@ -190,3 +190,12 @@ async def given_up(address, dask_scheduler):
 def forget_take():
     """Have a worker refuse its peers; runs in the worker."""
     del ShardWorker.take
+
+
+def break_twice():
+    """Have an operation raise an error; runs in a worker."""
+
+    def broken(shard, v):
+        raise MemoryError("of one worker")
+
+    Shard.twice.method = broken

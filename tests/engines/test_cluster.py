@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import dask
@@ -10,7 +11,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from clusters import connections, digest, forget_take, on_cluster, silence, solved, some_entries, tiny_shards, workers
+from clusters import (
+    break_twice,
+    connections,
+    digest,
+    forget_take,
+    on_cluster,
+    silence,
+    solved,
+    some_entries,
+    tiny_shards,
+    workers,
+)
 from distributed.comm.tcp import TLS
 from distributed.security import Security
 
@@ -18,6 +30,7 @@ import rankwise
 from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
+from rankwise.engines.cluster import peers
 from rankwise.engines.cluster.placement import place
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
@@ -317,6 +330,18 @@ def test_a_worker_gets_the_lines_of_its_entries_alone(client, monkeypatch):
     needed = [np.unique(cols[np.isin(rows, remote.take(np.arange(300)))]) for remote in engine.remotes]
     foreign = sum(int((lines // 20 != number).sum()) for number, lines in enumerate(needed))
     assert 0 < foreign < 20 and engine.traffic.peers - before == 8 * 8 * foreign
+
+
+@pytest.mark.slow
+def test_an_error_in_one_worker_ends_the_waiting_of_its_peers(monkeypatch):
+    monkeypatch.setattr(cluster, "PEER_BYTES", 0)
+    with workers(2) as client, ThreadPoolExecutor(1) as thread:
+        problem = Problem(on_cluster(client, some_entries()), Square())
+        problem.value()
+        client.run(break_twice, workers=[problem.engine.remotes[1].address])
+        run = thread.submit(problem.engine.run, Shard.twice, np.ones(problem.shape[1]))
+        with pytest.raises(MemoryError, match="of one worker"):
+            run.result(timeout=peers.PATIENCE / 2)
 
 
 @pytest.mark.slow
