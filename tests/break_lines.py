@@ -229,6 +229,14 @@ BREAKS = [
         "rows_of_its_shards",
         plain=False,
     ),
+    Break(
+        "engines/cluster/peers.py",
+        "np.flatnonzero(occurs[run])",
+        "np.arange(run.stop - run.start)",
+        "test_cluster.py",
+        "lines_of_its_entries",
+        plain=False,
+    ),
     Break("engines/cluster/client.py", "[*past, *calls]", "calls", "test_cluster_deaths.py", "two_die", plain=False),
     Break(
         "solvers/checkpoint.py",

@@ -17,7 +17,8 @@ from distributed import Client, LocalCluster
 
 from rankwise import Observations, solve
 from rankwise.dask import ClusterEntries
-from rankwise.engines import Cluster
+from rankwise.engines import Cluster, Shard
+from rankwise.engines.cluster.worker import ShardWorker
 from rankwise.observations import shards
 
 SO_ATTACH_FILTER = 26  # of Linux
@@ -184,3 +185,17 @@ def everyone(killer, engine):
 async def given_up(address, dask_scheduler):
     """Have the scheduler give up a worker."""
     await dask_scheduler.remove_worker(address, stimulus_id="test")
+
+
+def forget_take():
+    """Have a worker refuse its peers; runs in the worker."""
+    del ShardWorker.take
+
+
+def break_twice():
+    """Have an operation raise an error; runs in a worker."""
+
+    def broken(shard, v):
+        raise MemoryError("of one worker")
+
+    Shard.twice.method = broken

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import dask
@@ -10,7 +11,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from clusters import connections, digest, on_cluster, silence, solved, some_entries, tiny_shards, workers
+from clusters import (
+    break_twice,
+    connections,
+    digest,
+    forget_take,
+    on_cluster,
+    silence,
+    solved,
+    some_entries,
+    tiny_shards,
+    workers,
+)
 from distributed.comm.tcp import TLS
 from distributed.security import Security
 
@@ -18,6 +30,7 @@ import rankwise
 from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
+from rankwise.engines.cluster import peers
 from rankwise.engines.cluster.placement import place
 from rankwise.losses import Absolute, Huber, Logistic, Square
 from rankwise.solvers import AISImpute, AltMin, BayesSweeps, FactorSweeps, GreedyPursuit, NonsmoothPursuit
@@ -54,11 +67,14 @@ SOLVERS = {
 
 @pytest.mark.parametrize("weights", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
-def test_a_fit_has_the_bits_of_the_threads_engine(client, solver, loss, weights):
+def test_a_fit_has_the_bits_of_the_threads_engine(client, monkeypatch, solver, loss, weights):
+    """Without weights, workers exchange all arrays and sums by column; with weights, all pass through the client."""
+    monkeypatch.setattr(cluster, "PEER_BYTES", math.inf if weights else 0)
     observations = some_entries(signs=isinstance(loss, Logistic), weights=weights)
     problem = Problem(on_cluster(client, observations), loss)
     assert solved(problem, solver) == solved(Problem(observations, loss), solver)
     assert isinstance(problem.engine, Cluster) and len(problem.engine.loads) >= 6
+    assert (problem.engine.traffic.peers > 0) != weights and problem.engine._peers
 
 
 @pytest.mark.slow
@@ -277,6 +293,65 @@ def test_round_trips_and_bytes_of_a_step_of_eglrl(client):
     assert out == 31 * 4 * n_cols * n_workers + 4 * (n_rows + n_cols * n_workers)  # v; then u, cut up, and v
     parts = sum(len(parts_of(remote.numbers)) for remote in _placed(problem))
     assert back == 8 * n_rows + 8 * (30 * n_cols + 3 * 5) * parts  # G v once; sums
+
+
+def test_bytes_through_the_client_do_not_grow_with_the_workers_if_these_exchange_arrays(client, monkeypatch):
+    """The costs in docs/scale.md: v, u and v once, and sums once; the rest goes from worker to worker."""
+    monkeypatch.setattr(cluster, "PEER_BYTES", 0)
+    observations, seen = some_entries(), []
+    problem = Problem(on_cluster(client, observations), Square())
+    solve(
+        problem,
+        GreedyPursuit("economic"),
+        rank=3,
+        callback=lambda record: seen.append(copy.copy(problem.engine.traffic)),
+    )
+    (n_rows, n_cols), n_workers = observations.shape, 3
+    out, back, peers = (getattr(seen[2], name) - getattr(seen[1], name) for name in ("out", "back", "peers"))
+    parts = sum(len(parts_of(remote.numbers)) for remote in _placed(problem))
+    assert out == 31 * 4 * n_cols + 4 * (n_rows + n_cols)
+    assert back == 8 * n_rows + 8 * (30 * n_cols + 3 * 5 * parts)
+    others = n_workers - 1  # every worker has entries in all columns; of a sum it gets its third of the others' parts
+    assert peers == 32 * 4 * n_cols * others + 30 * 8 * (n_cols // n_workers) * others * parts
+
+
+def test_a_worker_gets_the_lines_of_its_entries_alone(client, monkeypatch):
+    """Rows of one worker have entries in few columns, most of which another worker has lines of."""
+    monkeypatch.setattr(cluster, "PEER_BYTES", 0)
+    rows, k = np.repeat(np.arange(300), 4), np.tile(np.arange(4), 300)
+    cols = (rows // 100 * 20 + 15 + 3 * k) % 60
+    observations = rankwise.Observations.from_coo(rows, cols, np.ones(rows.size), (300, 60))
+    problem = Problem(on_cluster(client, observations), Square())
+    problem.value()
+    engine, block = problem.engine, np.random.default_rng(0).standard_normal((60, 8))
+    before = engine.traffic.peers
+    sums = engine.run(Shard.gather, block, 8)
+    np.testing.assert_allclose(sums, np.add.reduceat(block[cols], np.arange(0, rows.size, 4)), rtol=1e-12)
+    needed = [np.unique(cols[np.isin(rows, remote.take(np.arange(300)))]) for remote in engine.remotes]
+    foreign = sum(int((lines // 20 != number).sum()) for number, lines in enumerate(needed))
+    assert 0 < foreign < 20 and engine.traffic.peers - before == 8 * 8 * foreign
+
+
+@pytest.mark.slow
+def test_an_error_in_one_worker_ends_the_waiting_of_its_peers(monkeypatch):
+    monkeypatch.setattr(cluster, "PEER_BYTES", 0)
+    with workers(2) as client, ThreadPoolExecutor(1) as thread:
+        problem = Problem(on_cluster(client, some_entries()), Square())
+        problem.value()
+        client.run(break_twice, workers=[problem.engine.remotes[1].address])
+        run = thread.submit(problem.engine.run, Shard.twice, np.ones(problem.shape[1]))
+        with pytest.raises(MemoryError, match="of one worker"):
+            run.result(timeout=peers.PATIENCE / 2)
+
+
+@pytest.mark.slow
+def test_the_client_sends_everything_if_workers_do_not_reach_each_other(monkeypatch):
+    monkeypatch.setattr(cluster, "PEER_BYTES", 0)
+    with workers(2) as client:
+        client.run(forget_take)
+        problem = Problem(on_cluster(client, some_entries()), Square())
+        assert solved(problem, BayesSweeps()) == solved(Problem(some_entries(), Square()), BayesSweeps())
+        assert not problem.engine._peers and len(problem.engine.remotes) in (0, 2)
 
 
 def _placed(problem):

@@ -40,6 +40,7 @@ def client(processes):
 @pytest.fixture(autouse=True)
 def many_shards(monkeypatch):
     tiny_shards(monkeypatch)
+    monkeypatch.setattr(module, "PEER_BYTES", 0)  # workers exchange all arrays by column, and all sums by column
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +67,7 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkey
 
 
 def test_a_worker_that_hangs_is_replaced_once_the_scheduler_gives_it_up(client, processes):
-    """Its system acknowledges all packets, so nothing breaks the connection."""
+    """Its system acknowledges all packets, so nothing breaks the connection; its peers wait for it too."""
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     problem.value()
     engine, v = problem.engine, np.arange(problem.shape[1], dtype=np.float64)
@@ -77,6 +78,8 @@ def test_a_worker_that_hangs_is_replaced_once_the_scheduler_gives_it_up(client, 
         threading.Timer(2.5, client.run_on_scheduler, (given_up, silent)).start()
         assert engine.run(Shard.twice, v).tobytes() == product.tobytes()
         assert len(set(_addresses(engine))) == 2 and silent not in _addresses(engine)
+        assert engine.run(Shard.twice, v).tobytes() == product.tobytes()  # two actors in a worker are peers too
+        assert engine._peers and engine.traffic.peers > 0
     finally:
         processes.end(pid)
 

@@ -36,9 +36,9 @@ class Operation(Generic[ResultT, *ArgsT]):
     by_row : tuple of str
         Arguments with one line for every row of the matrix, of which a worker is sent the lines of its own rows. A part
         of an argument has a dotted name such as ``"offsets.rows"``.
-    large : tuple of str
-        Large arrays, by the names of arguments or of their parts, that end in columns of zeros as padding. A cluster
-        sends them without these columns, and the worker adds them again.
+    by_col : tuple of str
+        Arguments, or parts of them, with one line for every column of the matrix. A cluster sends them without padding,
+        columns of zeros at the end, and may leave out lines of columns in which a worker has no entries.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Operation(Generic[ResultT, *ArgsT]):
     """
 
     def __init__(
-        self, method: Callable[[Any, *ArgsT], ResultT], join: Join, by_row: tuple[str, ...], large: tuple[str, ...]
+        self, method: Callable[[Any, *ArgsT], ResultT], join: Join, by_row: tuple[str, ...], by_col: tuple[str, ...]
     ) -> None:
         self.__doc__ = method.__doc__
-        self.method, self.join, self.by_row, self.large = method, join, by_row, large
+        self.method, self.join, self.by_row, self.by_col = method, join, by_row, by_col
         self.parameters = tuple(signature(method).parameters)[1:]
-        if unknown := {path.partition(".")[0] for path in by_row + large} - set(self.parameters):
+        if unknown := {path.partition(".")[0] for path in by_row + by_col} - set(self.parameters):
             raise TypeError(f"{method.__name__} has no argument {', '.join(sorted(unknown))}.")
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -77,12 +77,12 @@ Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 
 def operation(
-    join: Join, *, by_row: tuple[str, ...] = (), large: tuple[str, ...] = ()
+    join: Join, *, by_row: tuple[str, ...] = (), by_col: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
     """Declare a method of a shard as an operation; see `Operation` for the parameters."""
 
     def declare(method: Callable[[Any, *ArgsT], ResultT]) -> Operation[ResultT, *ArgsT]:
-        return Operation(method, join, by_row, large)
+        return Operation(method, join, by_row, by_col)
 
     return declare
 

@@ -79,7 +79,7 @@ class Shard:
         arrays = self.predicted, self.base, self.targets, self.weights
         return np.array(self.loss.evaluate(self.formula, *arrays, self.slopes))
 
-    @operation(Join.CONCATENATE)
+    @operation(Join.CONCATENATE, by_col=("v",))
     def product(self, v: Array) -> Array:
         """Return ``G v`` for a vector or a block of columns."""
         rows = np.empty((self.stop - self.start, *v.shape[1:]))
@@ -95,7 +95,7 @@ class Shard:
         kernel(self.indptr, self.indices, self.slopes, u, cols)
         return cols
 
-    @operation(Join.BOTH, by_row=("shift",))
+    @operation(Join.BOTH, by_row=("shift",), by_col=("v",))
     def gram(self, v: Array, shift: Array) -> tuple[Array, Array]:
         """Return ``z = G v + shift`` and ``G.T z`` for a vector or a block of columns, in one pass."""
         rows, shift = np.empty((self.stop - self.start, *v.shape[1:])), shift[self.start : self.stop]
@@ -104,7 +104,7 @@ class Shard:
         kernel(self.indptr, self.indices, self.slopes, v, shift, rows, cols)
         return rows, cols
 
-    @operation(Join.SUM)
+    @operation(Join.SUM, by_col=("v",))
     def twice(self, v: Array) -> Array:
         """Return ``G.T G v`` for a vector or a block of columns: `gram` without its z, which is not sent then."""
         rows = np.zeros((2, self.stop - self.start, *v.shape[1:]))
@@ -113,7 +113,7 @@ class Shard:
         kernel(self.indptr, self.indices, self.slopes, v, rows[0], rows[1], cols)
         return cols
 
-    @operation(Join.STAY, by_row=("u",))
+    @operation(Join.STAY, by_row=("u",), by_col=("v",))
     def aim(self, u: Array, v: Array, theta: Array | None) -> None:
         """Store the direction ``D = u v.T``, or ``u diag(theta) v.T``, at the observed entries."""
         if theta is None:
@@ -163,14 +163,14 @@ class Shard:
         self.predicted[:] = 0.0
         self.step = step
 
-    @operation(Join.STAY, by_row=("U",))
+    @operation(Join.STAY, by_row=("U",), by_col=("V",))
     def replace(self, step: int, theta: Array, U: Array, V: Array) -> None:
         """Set ``X = U diag(theta) V.T``."""
         if self.step < step:
             self._low_rank(theta, U, V, self.predicted)
             self.step = step
 
-    @operation(Join.SUM, by_row=("U",))
+    @operation(Join.SUM, by_row=("U",), by_col=("V",))
     def terms(self, theta: Array, U: Array, V: Array) -> Array:
         """Return value and gradient in theta of f(U diag(theta) V.T). Overwrites `direction` and `slopes`."""
         self._low_rank(theta, U, V, self.direction)
@@ -178,7 +178,7 @@ class Shard:
         value, *_ = self.loss.evaluate(self.formula, *arrays, self.slopes)
         return np.concatenate(([value], self._project_slopes(U, V)))
 
-    @operation(Join.SUM, by_row=("U",))
+    @operation(Join.SUM, by_row=("U",), by_col=("V",))
     def curve_terms(self, theta: Array, direction: Array, U: Array, V: Array) -> Array:
         """Return the Hessian in theta of f(U diag(theta) V.T) times `direction`. Overwrites `direction`, `slopes`."""
         self._low_rank(theta, U, V, self.slopes)
@@ -186,7 +186,7 @@ class Shard:
         self.loss.curve(self.formula, self._line(self.slopes), self.slopes)
         return self._project_slopes(U, V)
 
-    @operation(Join.STAY, by_row=("offsets.rows",))
+    @operation(Join.STAY, by_row=("offsets.rows",), by_col=("offsets.cols",))
     def shift(self, offsets: Offsets | None) -> None:
         """Set the offsets that are added to X at every entry from now on."""
         if offsets is None:
@@ -199,7 +199,7 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    @operation(Join.CONCATENATE, large=("block",))
+    @operation(Join.CONCATENATE, by_col=("block",))
     def gather(self, block: Array, width: int) -> Array:
         """Sums of the rows of `block` over every row's columns.
 
@@ -226,7 +226,7 @@ class Shard:
         rows, cols = (np.column_stack([np.bincount(of, part, n) for part in parts]) for of, n in numbers)
         return rows, cols
 
-    @operation(Join.CONCATENATE, by_row=("numbers", "row_keys"))
+    @operation(Join.CONCATENATE, by_row=("numbers", "row_keys"), by_col=("col_keys",))
     def entries_below(self, numbers: Array, row_keys: Array, col_keys: Array, limit: int) -> Array:
         """Entries at which the sum of both keys, modulo 2**32, is below `limit`.
 
@@ -238,7 +238,7 @@ class Shard:
         parts = numbers[own][rows[found]], self.indices[found], self.targets[found], weights
         return np.column_stack([part.astype(np.float64) for part in parts])
 
-    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), large=("design.factors", "design.variances"))
+    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), by_col=("design",))
     def solve_rows(
         self, design: Design, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
@@ -252,7 +252,7 @@ class Shard:
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.array(sums)
 
-    @operation(Join.SUM, by_row=("means", "variances"), large=("design.factors", "design.variances"))
+    @operation(Join.SUM, by_row=("means", "variances"), by_col=("design",))
     def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)

@@ -18,27 +18,34 @@ from ..base import Engine, Results
 from ..operations import AnyOperation, Call, Join
 from ..threads import ThreadPool
 from .distributed import distributed
-from .messages import Message, Reply, map_arrays, message_for, shared_part
+from .messages import Message, Reply, joined, map_arrays, message_for, shared_part
+from .peers import Exchange, PeerError
 from .placement import place
-from .remote import POLL, Remote, reaches
+from .remote import Remote, reaches
 from .worker import ShardWorker
 
 log = logging.getLogger("rankwise")
 
+POLL = 1.0  # seconds between checks whether workers still exist, while waiting for them
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
 SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
 LOST = "The Dask scheduler does not answer, so the fit cannot continue; start a cluster and fit again."
 MAX_REBUILDS = 20  # times that lost shards are built again for one operation
+PEER_BYTES = 1 << 22  # arrays that would take more than this to send to all workers go from worker to worker
 
 
 @dataclass
 class Traffic:
-    """Number of round trips between the client and all workers, and bytes of the arrays sent each way."""
+    """Number of round trips between the client and all workers, and bytes of the arrays sent.
+
+    `out` and `back` are sent by the client and to it, `peers` from worker to worker.
+    """
 
     trips: int = 0
     out: int = 0
     back: int = 0
+    peers: int = 0
 
 
 class Cluster(Engine):
@@ -81,6 +88,8 @@ class Cluster(Engine):
         self.traffic = Traffic()
         self.remotes: list[Remote] = []
         self._queue: list[Call] = []
+        self._peers = True  # whether workers have reached each other so far
+        self._layout, self._told = 0, list[Remote]()  # number of changes of the peers, and those who know each other
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
         self._owner = os.getpid()
 
@@ -121,57 +130,84 @@ class Cluster(Engine):
         join, doubted = calls[-1][0].join, set[str]()
         replies: list[Reply] = []
         remotes, past = list(self.remotes), list[Call]()
+        if self._peers and len(remotes) > 1 and not self._lost():
+            replies = self._exchange(remotes, calls, doubted, peers=True)
+            if len(replies) == len(remotes):
+                return joined(replies, join, len(self.loads))
+            replies, remotes = [], list(self.remotes)  # results of peers are parts of each other: repeat all without
         for _ in range(MAX_REBUILDS):
             replies += self._exchange(remotes, [*past, *calls], doubted)
             lost = self._lost()
             if not lost:
-                results = Results(join)
-                results.merge(reply.results(join) for reply in replies)
-                return results
+                return joined(replies, join, len(self.loads))
             remotes, past = self._build(lost, doubted), list(self.recover())
         raise ClusterError(
             f"Workers were lost {MAX_REBUILDS} times during one operation (last {', '.join(sorted(doubted))}); "
             "check their logs: too little memory is the usual reason."
         )
 
-    def _exchange(self, remotes: list[Remote], calls: list[Call], doubted: set[str]) -> list[Reply]:
-        """Return the replies of the workers that answer; drop the others and add them to `doubted`."""
-        shared = shared_part(calls)
-        for remote in remotes:
-            self._send(remote, message_for(shared, remote.take))
-        replies = []
-        for remote in remotes:
-            reply = self._receive(remote)
-            if reply is None:
-                self._drop(remote)
-                doubted.add(remote.address)
-                log.warning("lost the worker at %s, which held shards %s", remote.address, remote.numbers)
-            elif reply.error is not None:
-                raise reply.error
-            else:
-                self.traffic.back += reply.n_bytes
-                replies.append(reply)
+    def _exchange(
+        self, remotes: list[Remote], calls: list[Call], doubted: set[str], peers: bool = False
+    ) -> list[Reply]:
+        """Return the replies of the workers that answer; drop lost ones and add them to `doubted`."""
+        n = len(remotes)
+        shared = shared_part(calls, PEER_BYTES / (n - 1)) if peers else shared_part(calls)
+        for k, remote in enumerate(remotes):
+            exchange = self._with_peers(remotes, k) if peers else None
+            self._send(remote, message_for(shared, remote.take, exchange, n))
+        self._told = remotes if peers else self._told
+        self._await(remotes, peers)
+        replies = [reply for remote in remotes if (reply := self._reply(remote, doubted)) is not None]
+        if len(replies) < n and peers:
+            self._told = []
+            if len(self.remotes) == n:
+                self._peers = False
+                log.warning("workers cannot reach each other; the client sends all arrays, which is slower")
         return replies
+
+    def _with_peers(self, remotes: list[Remote], own: int) -> Exchange:
+        """Return what a worker must know of its peers; their addresses only if they have changed."""
+        changed = self._told != remotes
+        self._layout += changed and own == 0
+        peers = tuple((remote.address, remote.future.key) for remote in remotes) if changed else None
+        return Exchange(self.traffic.trips, self._layout, own, PEER_BYTES, peers)
 
     def _send(self, remote: Remote, message: Message) -> None:
         self.traffic.out += message.n_bytes
         remote.send(message)
 
-    def _receive(self, remote: Remote) -> Reply | None:
-        """Return the reply, or None if the connection broke or the scheduler reports the worker as gone."""
+    def _await(self, remotes: list[Remote], peers: bool) -> None:
+        """Wait until every worker has answered, its connection broke, or the scheduler reports it as gone."""
+        waiting = {remote.call: remote for remote in remotes if remote.call is not None}
+        while waiting:
+            done, _ = concurrent.futures.wait(waiting, POLL, concurrent.futures.FIRST_COMPLETED)
+            if not done:
+                known = workers_of(self.client)
+                done = {call for call, remote in waiting.items() if remote.address not in known and call.cancel()}
+            for call in done:
+                del waiting[call]
+            if peers and any(map(_failed, done)):
+                for remote in waiting.values():
+                    remote.abandon(self.traffic.trips)
+
+    def _reply(self, remote: Remote, doubted: set[str]) -> Reply | None:
+        """Return the reply of a worker; None if it missed a peer, or if it is lost and has been dropped."""
         try:
-            reply: Reply = remote.receive(self._wait)
-        except ClusterError:
-            raise
+            reply: Reply = remote.receive()
         except Exception as error:  # errors of operations are in the reply: this one is of the connection or the actor
             log.debug("no reply from %s: %r", remote.address, error)
+            log.warning("lost the worker at %s, which held shards %s", remote.address, remote.numbers)
+            self._drop(remote)
+            doubted.add(remote.address)
             return None
+        if isinstance(reply.error, PeerError):
+            log.debug("%s: %s", remote.address, reply.error)
+            return None
+        if reply.error is not None:
+            raise reply.error
+        self.traffic.back += reply.n_bytes
+        self.traffic.peers += reply.peer_bytes
         return reply
-
-    def _wait(self, address: str) -> None:
-        """Raise if the worker is gone."""
-        if address not in workers_of(self.client):
-            raise ConnectionError(f"The worker at {address} is gone.")
 
     def _lost(self) -> list[int]:
         """Return the numbers of the shards that no worker has."""
@@ -237,6 +273,10 @@ class Cluster(Engine):
         if isinstance(error, distributed().KilledWorker):
             raise ClusterError(f"Workers died while loading shards: {error}") from error
         raise error
+
+
+def _failed(call: "concurrent.futures.Future[Reply]") -> bool:
+    return call.cancelled() or call.exception() is not None or call.result().error is not None
 
 
 def free_workers(client: Any, doubted: Collection[str] = ()) -> dict[str, int]:

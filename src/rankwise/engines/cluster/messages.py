@@ -1,6 +1,7 @@
 """Messages between a client and its workers: calls of operations with their arrays, each worker's rows alone."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from ...kernels.row_parts import RowProblem
 from ..base import Node, Results
 from ..offsets import Offsets
 from ..operations import AnyOperation, Call, Join
+from .peers import Exchange, runs_of
 
 
 class Zeros(NamedTuple):
@@ -28,15 +30,26 @@ class Padded(NamedTuple):
     width: int
 
 
-Sent = Array | Zeros | Padded
+class Spread(NamedTuple):
+    """Stands for an array with a line per column: some lines, and the width with padding if it was padded.
+
+    The worker gets other lines from its peers.
+    """
+
+    lines: Array
+    width: int | None
+
+
+Sent = Array | Zeros | Padded | Spread
 ChangeArray = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
 
 
 @dataclass
 class Message:
-    """Calls for the shards of a worker, which returns the results of the last one."""
+    """Calls for the shards of a worker, which returns the results of the last one; and its peers, if they take part."""
 
     calls: list[Call]
+    exchange: Exchange | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -46,20 +59,26 @@ class Message:
 
 @dataclass
 class Reply:
-    """Results of a worker's shards: pieces with their shard numbers, and nodes of the tree of sums; or an error."""
+    """Results of a worker's shards: pieces with their shard numbers, and nodes of the tree of sums; or an error.
+
+    Instead of nodes, a worker with peers may have a run of lines of the sum over all shards. `peer_bytes` is the size
+    of the arrays that it got from them.
+    """
 
     pieces: list[tuple[int, Any]] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    run: Array | None = None
+    peer_bytes: int = 0
     error: Exception | None = None
 
     @classmethod
-    def of(cls, results: Results) -> "Reply":
+    def of(cls, results: Results, run: Array | None = None, peer_bytes: int = 0) -> "Reply":
         """Make a reply of contiguous arrays."""
         pieces = [
             (number, map_arrays(piece, lambda _, array: np.ascontiguousarray(array)))
             for number, piece in results.pieces
         ]
-        return cls(pieces, results.tree.nodes)
+        return cls(pieces, results.tree.nodes if run is None else [], run, peer_bytes)
 
     def results(self, join: Join) -> Results:
         """Return the results for the client's engine to join."""
@@ -71,25 +90,67 @@ class Reply:
     @property
     def n_bytes(self) -> int:
         """Size of the arrays."""
-        return sum(_size(piece) for _, piece in self.pieces) + sum(node.sum.nbytes for node in self.nodes)
+        sums = [node.sum for node in self.nodes] + ([] if self.run is None else [self.run])
+        return sum(_size(piece) for _, piece in self.pieces) + sum(part.nbytes for part in sums)
 
 
-def shared_part(calls: Sequence[Call]) -> list[Call]:
-    """Return the calls with every array that all workers get as it is sent; arrays by row are left alone."""
+def joined(replies: Sequence[Reply], join: Join, n_shards: int) -> Results:
+    """Return the results of all shards from the replies of all workers."""
+    results = Results(join)
+    results.merge(reply.results(join) for reply in replies)
+    runs = [reply.run for reply in replies if reply.run is not None]
+    if runs:
+        results.tree.add(Node(0, n_shards, np.concatenate(runs)))
+    return results
+
+
+def shared_part(calls: Sequence[Call], least: float = math.inf) -> list[Call]:
+    """Return the calls with every array that all workers get as it is sent; arrays by row are left alone.
+
+    Arrays by column of more than `least` bytes are to be spread over the workers.
+    """
 
     def sent(operation: AnyOperation, name: str, array: Array) -> Sent:
-        return array if name in operation.by_row else as_sent(array, name in operation.large)
+        if _is_among(name, operation.by_row):
+            return array
+        by_col = _is_among(name, operation.by_col)
+        whole = as_sent(array, by_col and array.ndim == 2)
+        if not by_col or isinstance(whole, Zeros) or _n_bytes(whole) <= least:
+            return whole
+        return Spread(*whole) if isinstance(whole, Padded) else Spread(whole, None)
 
     return [(operation, _map_args(operation, args, partial(sent, operation))) for operation, args in calls]
 
 
-def message_for(calls: Sequence[Call], take: Callable[[Array], Array]) -> Message:
+def message_for(
+    calls: Sequence[Call], take: Callable[[Array], Array], exchange: Exchange | None = None, n_peers: int = 1
+) -> Message:
     """Return the message for one worker, of calls from `shared_part`; `take` cuts an array by row to its rows."""
 
     def cut(operation: AnyOperation, name: str, array: Any) -> Sent:
-        return as_sent(take(array)) if name in operation.by_row else array
+        if isinstance(array, Spread) and exchange is not None:
+            return array._replace(lines=array.lines[runs_of(array.lines.shape[0], n_peers)[exchange.own]])
+        return as_sent(take(array)) if _is_among(name, operation.by_row) else array
 
-    return Message([(operation, _map_args(operation, args, partial(cut, operation))) for operation, args in calls])
+    cuts = [(operation, _map_args(operation, args, partial(cut, operation))) for operation, args in calls]
+    return Message(cuts, exchange)
+
+
+def spread_parts(calls: Sequence[Call]) -> list[Spread]:
+    """Return all that stands for arrays of which peers have lines, in order."""
+    arrays: list[Sent] = []
+    map_arrays(tuple(args for _, args in calls), lambda _, array: arrays.append(array))
+    return [array for array in arrays if isinstance(array, Spread)]
+
+
+def with_whole(calls: Sequence[Call], arrays: Iterable[Array]) -> list[Call]:
+    """Return the calls with whole arrays in the places of `spread_parts`."""
+    following = iter(arrays)
+
+    def whole(_: str, array: Any) -> Any:
+        return next(following) if isinstance(array, Spread) else array
+
+    return [(operation, map_arrays(args, whole)) for operation, args in calls]
 
 
 def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -98,7 +159,7 @@ def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return arrays
 
 
-def as_sent(array: Array, padded: bool = False) -> Sent:
+def as_sent(array: Array, padded: bool = False) -> Array | Zeros | Padded:
     """Return the array, or what stands for it: if all of its bits are zero, or its last columns if it is `padded`."""
     whole = np.ascontiguousarray(array)
     bits = whole.reshape(-1).view(np.uint8)
@@ -116,6 +177,8 @@ def writable(array: Sent) -> Array:
     """Return the array that was sent, or a copy if it lies in a message's bytes and is read-only or not aligned."""
     if isinstance(array, Zeros):
         return np.zeros(array.shape, array.dtype)
+    if isinstance(array, Spread):
+        raise TypeError("Lines of an array that is spread over workers are not the array.")
     if isinstance(array, Padded):
         return np.pad(array.block, ((0, 0), (0, array.width - array.block.shape[1])))
     return array if array.flags.writeable and array.flags.aligned else array.copy()
@@ -123,7 +186,7 @@ def writable(array: Sent) -> Array:
 
 def map_arrays(value: Any, change: ChangeArray, name: str = "") -> Any:
     """Return the value with every array in it replaced by ``change(dotted name, array)``."""
-    if isinstance(value, np.ndarray | Zeros | Padded):
+    if isinstance(value, np.ndarray | Zeros | Padded | Spread):
         return change(name, value)
     if isinstance(value, Offsets):
         rows, cols = (map_arrays(getattr(value, part), change, f"{name}.{part}") for part in ("rows", "cols"))
@@ -151,4 +214,11 @@ def _size(value: Any) -> int:
 def _n_bytes(array: Sent) -> int:
     if isinstance(array, Zeros):
         return 0
-    return array.block.nbytes if isinstance(array, Padded) else array.nbytes
+    if isinstance(array, Padded | Spread):
+        return array[0].nbytes
+    return array.nbytes
+
+
+def _is_among(name: str, declared: Sequence[str]) -> bool:
+    """Return whether an array, or the argument that it is part of, is declared."""
+    return any(name == each or name.startswith(f"{each}.") for each in declared)

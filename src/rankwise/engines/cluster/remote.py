@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ from .distributed import distributed
 
 log = logging.getLogger("rankwise")
 
-POLL = 1.0  # seconds between checks whether the worker still exists, while waiting
 REACH_TIMEOUT = 5.0  # seconds for a worker to answer the first message
 
 
@@ -41,31 +39,35 @@ class Remote:
 
     def send(self, message: Any) -> None:
         """Call the actor's method `handle`; `receive` raises if this fails."""
-        self.call = asyncio.run_coroutine_threadsafe(self._handle(message), self.client.loop.asyncio_loop)
+        self.call = self._start("handle", message)
 
-    def receive(self, wait: Callable[[str], None]) -> Any:
-        """Return the reply; `wait` is called with the address each second without one, and raises to give up."""
+    def receive(self) -> Any:
+        """Return the reply."""
         if self.call is None:
             raise ConnectionError("No message was sent.")
         try:
-            while not concurrent.futures.wait([self.call], POLL).done:
-                wait(self.address)
             return self.call.result()
         finally:
-            self.cancel()
+            self.call = None
 
     def cancel(self) -> None:
         """Cancel the call."""
         if self.call is not None:
             self.call.cancel()
-            self.call = None
 
-    async def _handle(self, message: Any) -> Any:
+    def abandon(self, trip: int) -> None:
+        """Have the worker stop waiting for its peers; there is no reply."""
+        self._start("abandon", trip)
+
+    def _start(self, function: str, *args: Any) -> "concurrent.futures.Future[Any]":
+        return asyncio.run_coroutine_threadsafe(self._execute(function, args), self.client.loop.asyncio_loop)
+
+    async def _execute(self, function: str, args: tuple[Any, ...]) -> Any:
         worker = self.client.rpc(self.address)
         if not self.direct:
             worker = distributed().actor.ProxyRPC(self.client.scheduler, self.address)
-        args = [distributed().protocol.to_serialize(message)]
-        reply = await worker.actor_execute(function="handle", actor=self.future.key, args=args, kwargs={})
+        wrapped = [distributed().protocol.to_serialize(arg) for arg in args]
+        reply = await worker.actor_execute(function=function, actor=self.future.key, args=wrapped, kwargs={})
         if reply["status"] != "OK":
             raise reply["exception"]
         return reply["result"]

@@ -1,7 +1,10 @@
 """Actor in a worker of a cluster: some shards, and the threads that run operations on them."""
 
+import asyncio
+import contextvars
 import pickle
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -9,9 +12,11 @@ import numpy as np
 
 from ...losses import Loss
 from ...observations import Piece
+from ..operations import Call
 from ..shard import Shard
 from ..threads import Threads
-from .messages import Message, Reply, received
+from .messages import Message, Reply, received, spread_parts, with_whole
+from .peers import Peers
 
 
 class ShardWorker:
@@ -36,17 +41,45 @@ class ShardWorker:
         for piece in pieces:
             shards.append(Shard(_moved(piece, start), _loss(loss), np.dtype(dtype)))
             start = shards[-1].stop
-        self.engine = Threads(shards, n_threads, numbers)
+        self.engine, self.peers = Threads(shards, n_threads, numbers), Peers(shards)
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="rankwise-shards")
 
-    def handle(self, message: Message) -> Reply:
-        """Run the calls in order; return the results of the last one, or the error of any."""
+    async def handle(self, message: Message) -> Reply:
+        """Run the calls in order; return the results of the last one, or the error of any.
+
+        In a thread of its own: Dask has one thread for all actors of a worker, and two of them may be peers.
+        """
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()  # the context has Dask's worker
+        return await loop.run_in_executor(self.thread, context.run, self._handle, message)
+
+    def _handle(self, message: Message) -> Reply:
         try:
-            for operation, args in message.calls[:-1]:
-                self.engine.apply(operation, received(args))
-            operation, args = message.calls[-1]
-            return Reply.of(self.engine.apply(operation, received(args)))
+            *before, (operation, args) = self._whole(message)
+            for each, its_args in before:
+                self.engine.apply(each, received(its_args))
+            results = self.engine.apply(operation, received(args))
+            if message.exchange is None:
+                return Reply.of(results)
+            run = self.peers.summed(message.exchange, results)
+            return Reply.of(results, run, self.peers.n_bytes)
         except Exception as error:
             return Reply(error=_picklable(error))
+
+    async def take(self, *args: Any) -> Any:
+        """Return lines of arrays to a peer, see `Peers.take`."""
+        return await self.peers.take(*args)
+
+    async def abandon(self, trip: int) -> None:
+        """Stop waiting for peers in this round trip."""
+        await self.peers.abandon(trip)
+
+    def _whole(self, message: Message) -> list[Call]:
+        """Return the calls with all arrays whole."""
+        if message.exchange is None:
+            return message.calls
+        self.peers.begin(message.exchange)
+        spread = spread_parts(message.calls)
+        return with_whole(message.calls, self.peers.completed(message.exchange, spread)) if spread else message.calls
 
 
 def _moved(piece: Piece, start: int) -> Piece:
