@@ -18,7 +18,9 @@ FIRST = [("square", "bayes"), ("l1", "factors"), ("own_shelf", "bayes"), ("huber
 # factor, and level in multiples of it
 UNITS = [(1.0, 30.0), (7.0, -60.0), (1e-12, 0.0), (1e-12, 1e9), (1e12, 0.0), (1e12, -1e9), (1.0, 1e9), (1e-3, -1e5)]
 # These choose among points by their values, which float32 cannot tell apart within the root of its rounding.
-BY_VALUE = ("geco", "boosting", "active-subspace")
+BY_VALUE = ("geco", "local-search", "boosting", "active-subspace", "frank-wolfe")
+BY_DIFFERENCES = ("own_absolute", "own_quantile")  # whose slopes near a corner depend on the steps of differences
+ALL_CELLS = ("scaled-svd",)  # counts absent entries as zeros, so that a level is not the same for all
 
 
 def slow_but(first, cases):
@@ -42,14 +44,15 @@ def test_neither_unit_nor_level_of_the_targets_changes_predictions(loss, method,
     except rw.LossError as error:
         assert f'method="{method}" requires' in str(error)
         return
-    for factor, level in UNITS:
+    for factor, level in ((factor, 0.0 if method in ALL_CELLS else level) for factor, level in UNITS):
         found = fitted(loss, method, dtype, factor, level)
         where = f"targets * {factor:g} + {factor * level:g}"
         if method == "wiberg":  # its linear programs have many solutions
             assert found.history_[-1].value / factor == pytest.approx(wanted.history_[-1].value, rel=1e-2), where
             continue
         change = np.abs((found.reconstruct() - factor * level) / factor - wanted.reconstruct()).max() / SPREAD
-        assert change < (5e-4 if dtype == "float32" and method in BY_VALUE else 1e-4), where
+        coarse = dtype == "float32" and (method in BY_VALUE or loss in BY_DIFFERENCES)
+        assert change < (5e-4 if coarse else 1e-4), where
         assert found.status_.reason == wanted.status_.reason, where
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from .._arrays import Array
 from .._errors import DataError
 
-FAR = 64.0  # levels above this many spreads, and spreads outside [1 / FAR, FAR], are taken out of the stored numbers
+FAR = 64.0  # spreads outside [1 / FAR, FAR] are taken out of the stored numbers
+HIGH = 8.0  # levels above this many spreads are taken out, before they cost float32 a digit
 WIDEST = 1e150  # largest spread, and the inverse of the smallest, whose square float64 can represent
 
 
@@ -49,7 +50,7 @@ class Units(NamedTuple):
                 f"The targets (mean {mean:g}, standard deviation {spread:g}) cannot be squared in float64; "
                 "multiply or divide them by a constant."
             )
-        removed = level and centre > FAR * width
+        removed = level and centre > HIGH * width
         width = width if removed else max(width, centre / FAR)
         unit = 1.0 if width == 0 or 1 / FAR <= width <= FAR else 4.0 ** round(math.log2(width) / 2)
         return cls(unit * round(mean / unit) if removed else 0.0, unit, unit**loss.degree if loss.degree else 1.0)
