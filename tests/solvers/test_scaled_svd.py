@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from rankwise import LossError, Observations, Problem, SettingError, ShardFolder, solve, write_shards
 from rankwise.solvers import ScaledSVD, ScoringRule
-from rankwise.solvers.scoring_rules import SHRINKAGE, ClickParts
+from rankwise.solvers.scoring_rules import SHRINKAGE, ClickParts, size_of
 
 
 def clicks(seed=0, shape=(60, 40), density=0.15):
@@ -97,7 +97,9 @@ def test_trials_see_the_scores_of_the_model(rule):
     """The scores by which rules are chosen have the order of the model's scores."""
     _, seen = clicks(2, (50, 24), 0.3)
     parts, rows = ClickParts(seen), np.arange(50)
-    near, low_rank = parts.scores(rule, rows)
+    ((_, low_rank),) = parts.low_rank_scores(rule, rows, (24,))
+    near = 0.0 * low_rank if rule.neighbours == "none" else parts.near_scores(rule, rows)
+    low_rank = low_rank * (1.0 if rule.neighbours == "none" else size_of(near) / size_of(low_rank))
     own = seen.to_sparse().toarray() > 0  # trials keep the diagonal, which is seen
     trial = np.where(own, 0.0, near + rule.low_rank * low_rank)
     model = np.where(own, 0.0, parts.model(rule).to_dense())

@@ -80,7 +80,7 @@ class Scores(NamedTuple):
     left: Array
     right: Array
     base: NDArray[np.float64]
-    shift: NDArray[np.float64]
+    shift: Array
     doubt: Doubt | None = None
     neighbours: "Neighbours | None" = None
     patterns: Seen | None = None

@@ -1,9 +1,7 @@
 """Choice of a scoring rule for clicks, by how well it ranks held-out entries."""
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +9,9 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from ..model.ranking import Scores, Seen, best_columns
 from ..observations import Observations
-from ..solvers.scoring_rules import ClickParts, ScoringRule
+from ..solvers.scoring_rules import ClickParts, ScoringRule, size_of
 from .ranking import hits_of
 from .splits import generator, split_within_rows
-
-log = logging.getLogger("rankwise")
 
 K = 20  # columns recommended to each held-out row
 HELD_OUT = 0.2  # share of each row's entries
@@ -24,7 +20,7 @@ CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4), (0.5, 0.3))  # of rows and columns in the scaled matrix
 SCORE_POWERS = (0.0, 0.15, 0.3, 0.45)
 RANKS = (64, 192, 512)
-LOW_RANK = (0.0, 0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; low rank alone is tried as well
+LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
 RIDGES = (1.5, 5.0, 15.0)
 MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
 MOST_PAIRS = 2e9  # pairs of entries in one row, summed over the rows, up to which neighbours are tried
@@ -75,16 +71,14 @@ def _ranks(clicks: Observations, rank: int | None) -> tuple[int, ...]:
 
 def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
     counts, n_cols = trial.parts.row_counts, trial.parts.R.shape[1]
-    kinds = ["counts"] if float(counts @ counts) <= MOST_PAIRS else []
+    kind = "counts" if float(counts @ counts) <= MOST_PAIRS else "none"
     for p, q in POWERS:
-        trial.parts.spectrum(p, q, ranks[-1])
         for c in SCORE_POWERS:
-            base = ScoringRule(p, q, c, ranks[-1])
-            yield from trial.scores(base, kinds, ranks)
+            yield from trial.scores(ScoringRule(p, q, c, ranks[-1]), kind, ranks)
     if n_cols <= MOST_REGRESSED:
         p, q = POWERS[0]
         for ridge in RIDGES:
-            yield from trial.scores(ScoringRule(p, q, 0.0, ranks[-1], ridge=ridge), ["ridge"], ranks)
+            yield from trial.scores(ScoringRule(p, q, 0.0, ranks[-1], ridge=ridge), "ridge", ranks)
 
 
 @dataclass
@@ -97,22 +91,24 @@ class _Trial:
     rows: Array
     n_jobs: int | None
 
-    def scores(self, base: ScoringRule, kinds: list[str], ranks: tuple[int, ...]) -> Iterator[RuleScore]:
-        """Score the rules with the powers of `base`, all ranks and weights."""
+    def scores(self, base: ScoringRule, kind: str, ranks: tuple[int, ...]) -> Iterator[RuleScore]:
+        """Score the rules with the powers of `base` and this kind of neighbours, of all ranks and weights."""
         found: dict[ScoringRule, list[NDArray[np.float64]]] = {}
+        base = replace(base, neighbours=kind)
         for first in range(0, self.rows.size, CHUNK):
             rows = self.rows[first : first + CHUNK]
-            for rank in ranks:
-                for kind in kinds or ["none"]:
-                    rule = replace(base, rank=rank, neighbours=kind)
-                    near, low_rank = self.parts.scores(rule, rows)
-                    if kind != "ridge":
-                        alone = replace(rule, neighbours="none")
-                        found.setdefault(alone, []).append(self._score(low_rank, rows))
-                    for weight in LOW_RANK if kind != "none" else ():
-                        if weight or rank == ranks[0]:
-                            mixed = replace(rule, low_rank=weight)
-                            found.setdefault(mixed, []).append(self._score(near + np.float32(weight) * low_rank, rows))
+            if kind != "none":
+                near = self.parts.near_scores(base, rows)
+                found.setdefault(replace(base, rank=ranks[0], low_rank=0.0), []).append(self._score(near, rows))
+            for rank, low_rank in self.parts.low_rank_scores(base, rows, ranks):
+                rule = replace(base, rank=rank)
+                if kind != "ridge":
+                    found.setdefault(replace(rule, neighbours="none"), []).append(self._score(low_rank, rows))
+                if kind != "none":
+                    size = size_of(near) / (size_of(low_rank) or 1.0)
+                    for weight in LOW_RANK:
+                        mixed = near + np.float32(weight * size) * low_rank
+                        found.setdefault(replace(rule, low_rank=weight), []).append(self._score(mixed, rows))
         for rule, pieces in found.items():
             recall, ndcg = np.concatenate(pieces).T
             error = float(np.std(0.5 * (recall + ndcg)) / np.sqrt(recall.size))
@@ -122,7 +118,7 @@ class _Trial:
         """Recall and NDCG of each row, shape (n_rows, 2)."""
         n, n_cols = scores.shape
         nothing = np.zeros((n, 0)), np.zeros((n_cols, 0)), np.zeros(n)
-        terms: Any = Scores(*nothing, shift=scores.astype(np.float64))
+        terms = Scores(*nothing, shift=scores)
         best = best_columns(terms, K, self.seen.take_rows(rows) if self.seen else None, n_jobs=self.n_jobs)
         wanted = self.held_out.take_rows(rows)
         hits = hits_of(best.columns, wanted.rows, wanted.cols, n_cols)

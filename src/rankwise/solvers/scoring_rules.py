@@ -9,6 +9,7 @@ and is sparse; the second has rank k. `ScaledSVD` minimizes a function of X; the
 well they rank held-out entries.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -128,33 +129,46 @@ class ClickParts:
         """Matrix W of the full-rank term, sparse or dense; a row scores ``row @ W``."""
         if rule.neighbours == "ridge":
             return self.regression(rule.row_power, rule.ridge)
-        up, down = (
-            power_of(self.col_counts, power).astype(np.float32)
-            for power in (rule.score_power - rule.col_power, -rule.score_power - rule.col_power)
-        )
-        return (sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)).tocsr()
+        down, up = self._column_scales(rule)
+        return sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)
+
+    def near_scores(self, rule: ScoringRule, rows: Array) -> NDArray[np.float32]:
+        """Scores of all columns for some rows by the full-rank term, shape (n_rows, n_cols)."""
+        if rule.neighbours == "ridge":
+            return np.asarray(self.R[rows] @ self.regression(rule.row_power, rule.ridge))
+        down, up = self._column_scales(rule)
+        near = self.R[rows] @ sp.diags_array(down) @ self.gram(rule.row_power)
+        return np.asarray(near.toarray() * up)
+
+    def _column_scales(self, rule: ScoringRule) -> tuple[Array, Array]:
+        """Factors of the rows and of the columns of ``R.T D_u**(-2p) R`` that make it the full-rank term."""
+        powers = -rule.score_power - rule.col_power, rule.score_power - rule.col_power
+        down, up = (power_of(self.col_counts, power).astype(np.float32) for power in powers)
+        return down, up
 
     def low_rank(self, rule: ScoringRule) -> tuple[Array, Encoder]:
         """Return V, with unit columns, and the encoder: a row scores ``encoder.factors(row, V) @ V.T``."""
         s, V = self.spectrum(rule.row_power, rule.col_power, rule.rank)
-        s, V = s[: rule.rank], power_of(self.col_counts, rule.score_power)[:, None] * V[:, : rule.rank]
+        V = power_of(self.col_counts, rule.score_power)[:, None] * V
         lengths = np.sqrt(np.einsum("ij,ij->j", V, V))
         V = (V / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
         shrunk = s**2 / (s**2 + SHRINKAGE * s[:1] ** 2)
         return V, Encoder(power_of(self.col_counts, -2 * rule.score_power), lengths**2 * shrunk)
 
-    def scores(self, rule: ScoringRule, rows: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Scores of all columns for some rows by the two terms, each of shape (n_rows, n_cols).
+    def low_rank_scores(
+        self, rule: ScoringRule, rows: Array, ranks: tuple[int, ...]
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Ranks, in rising order up to the rule's, and scores of all columns for some rows by the low-rank term.
 
-        The low-rank term is scaled to the size of the other, if there is another.
+        The arrays of shape (n_rows, n_cols) are one array, which changes from rank to rank.
         """
-        chosen, (V, encoder) = self.R[rows], self.low_rank(rule)
-        low_rank = encoder.factors(chosen, V).astype(np.float32) @ V.T
-        if rule.neighbours == "none":
-            return np.zeros_like(low_rank), low_rank
-        near = chosen @ self.weights(rule)
-        near = near.toarray() if sp.issparse(near) else np.asarray(near)
-        return near, low_rank * np.float32(_size(near) / (_size(low_rank) or 1.0))
+        V, encoder = self.low_rank(rule)
+        factors = encoder.factors(self.R[rows], V).astype(np.float32)
+        scores, first = np.zeros((rows.size, V.shape[0]), np.float32), 0
+        for rank in ranks:
+            scores += factors[:, first:rank] @ V[:, first:rank].T
+            first = rank
+            yield rank, scores
 
     def model(self, rule: ScoringRule) -> LowRankModel:
         """Return the model with the scores of a rule for all rows."""
@@ -166,7 +180,7 @@ class ClickParts:
                 sample = np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
                 low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
                 near = (self.R[sample] @ neighbours.matrix).toarray()
-                weight *= _size(near) / (_size(low_rank) or 1.0)
+                weight *= size_of(near) / (size_of(low_rank) or 1.0)
             encoder = encoder._replace(components=weight * encoder.components)
             theta, U, V = unit_terms(encoder.factors(self.R, V).astype(np.float32), V)
         seen, labels = Seen(self.clicks.indptr, self.clicks.indices), (self.clicks.row_labels, self.clicks.col_labels)
@@ -174,6 +188,6 @@ class ClickParts:
         return LowRankModel(path, U, V, *labels, seen=seen, neighbours=neighbours, encoder=encoder)
 
 
-def _size(scores: Array) -> float:
+def size_of(scores: Array) -> float:
     """Mean over the rows of the standard deviation of their scores."""
     return float(scores.std(axis=1, dtype=np.float64).mean())
