@@ -66,7 +66,7 @@ def dense_rule(R, rule, n_rows_sized=500):
         gram = A.T @ A
         W = cols[:, None] ** -c * (gram - np.diag(np.diag(gram))) * cols**c
     else:
-        B = rows[:, None] ** -rule.row_power * R
+        B = rows[:, None] ** -rule.ridge_power * R
         gram = B.T @ B
         inverse = np.linalg.inv(gram + rule.ridge * np.trace(gram) / gram.shape[0] * np.eye(gram.shape[0]))
         W = -inverse / np.diag(inverse)
@@ -78,7 +78,7 @@ def dense_rule(R, rule, n_rows_sized=500):
 RULES = [
     ScoringRule(0.4, 0.3, 0.2, 24),
     ScoringRule(0.4, 0.3, 0.2, 24, 0.7, "counts"),
-    ScoringRule(0.25, 0.5, 0.1, 24, 0.7, "ridge", 3.0),
+    ScoringRule(0.4, 0.5, 0.1, 24, 0.7, "ridge", 3.0, 0.25),
     ScoringRule(0.5, 0.5, 0.5, 24, 0.0, "counts"),
 ]
 

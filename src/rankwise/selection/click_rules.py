@@ -21,7 +21,7 @@ POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4), (0.5, 0.3))  # of rows and col
 SCORE_POWERS = (0.0, 0.15, 0.3, 0.45)
 RANKS = (64, 192, 512)
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
-RIDGES = (1.5, 5.0, 15.0)
+RIDGES = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
 MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
 MOST_PAIRS = 2e9  # pairs of entries in one row, summed over the rows, up to which neighbours are tried
 
@@ -77,8 +77,9 @@ def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
             yield from trial.scores(ScoringRule(p, q, c, ranks[-1]), kind, ranks)
     if n_cols <= MOST_REGRESSED:
         p, q = POWERS[0]
-        for ridge in RIDGES:
-            yield from trial.scores(ScoringRule(p, q, 0.0, ranks[-1], ridge=ridge), "ridge", ranks)
+        for power, ridge in RIDGES:
+            base = ScoringRule(p, q, 0.15, ranks[-1], ridge=ridge, ridge_power=power)
+            yield from trial.scores(base, "ridge", ranks)
 
 
 @dataclass

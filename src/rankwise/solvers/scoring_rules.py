@@ -50,9 +50,10 @@ class ScoringRule:
         Weight of the low-rank term, relative to the size of the other.
     neighbours : {"none", "counts", "ridge"}
         Full-rank term: none, ``A.T A`` as in the formula, or the weights of a ridge regression of every column on the
-        others (EASE), with rows divided by their count to the power p.
-    ridge : float
-        Ridge of "ridge", relative to the mean diagonal of ``A.T A``.
+        others (EASE).
+    ridge, ridge_power : float
+        Of "ridge": its ridge, relative to the mean squared length of the columns, and the power of their counts by
+        which rows are divided.
 
     Examples
     --------
@@ -69,6 +70,7 @@ class ScoringRule:
     low_rank: float = 1.0
     neighbours: str = "none"
     ridge: float = 5.0
+    ridge_power: float = 0.25
 
 
 class Spectrum(NamedTuple):
@@ -128,14 +130,14 @@ class ClickParts:
     def weights(self, rule: ScoringRule) -> Any:
         """Matrix W of the full-rank term, sparse or dense; a row scores ``row @ W``."""
         if rule.neighbours == "ridge":
-            return self.regression(rule.row_power, rule.ridge)
+            return self.regression(rule.ridge_power, rule.ridge)
         down, up = self._column_scales(rule)
         return sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)
 
     def near_scores(self, rule: ScoringRule, rows: Array) -> NDArray[np.float32]:
         """Scores of all columns for some rows by the full-rank term, shape (n_rows, n_cols)."""
         if rule.neighbours == "ridge":
-            return np.asarray(self.R[rows] @ self.regression(rule.row_power, rule.ridge))
+            return np.asarray(self.R[rows] @ self.regression(rule.ridge_power, rule.ridge))
         down, up = self._column_scales(rule)
         near = self.R[rows] @ sp.diags_array(down) @ self.gram(rule.row_power)
         return np.asarray(near.toarray() * up)
