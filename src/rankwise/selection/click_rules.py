@@ -15,11 +15,11 @@ from .splits import generator, split_within_rows
 
 K = 20  # columns recommended to each held-out row
 HELD_OUT = 0.2  # share of each row's entries
-N_ROWS = 3000  # rows at most that are scored
+N_ROWS = 2000  # rows at most that are scored
 CHUNK = 500  # rows scored at a time
-POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4), (0.5, 0.3))  # of rows and columns in the scaled matrix
-SCORE_POWERS = (0.0, 0.15, 0.3, 0.45)
-RANKS = (64, 192, 512)
+POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
+SCORE_POWERS = (0.1, 0.3, 0.45)
+RANKS = (64, 192, 512, 1024)
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
 RIDGES = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
 MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
@@ -65,7 +65,7 @@ def choose_rule(
 
 
 def _ranks(clicks: Observations, rank: int | None) -> tuple[int, ...]:
-    most = max(1, min(clicks.shape) // 2)
+    most = max(1, min(clicks.shape) // 4)
     return (min(rank, min(clicks.shape)),) if rank else tuple(sorted({min(k, most) for k in RANKS}))
 
 
@@ -78,7 +78,7 @@ def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
     if n_cols <= MOST_REGRESSED:
         p, q = POWERS[0]
         for power, ridge in RIDGES:
-            base = ScoringRule(p, q, 0.15, ranks[-1], ridge=ridge, ridge_power=power)
+            base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], ridge=ridge, ridge_power=power)
             yield from trial.scores(base, "ridge", ranks)
 
 
