@@ -16,6 +16,7 @@ from .._errors import DataError, SettingError
 from ..model import LowRankModel
 from ..model.ranking import Ranked
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory
+from ..observations.build import as_matrix
 from ..observations.frames import as_frame
 from ..selection import ranking_scores
 from ..selection.click_rules import RuleScore, choose_rule
@@ -157,9 +158,15 @@ class ImplicitFactorization(PredictionMethods):
             Columns of a long data frame, as in `fit`.
         """
         model = self._fitted()
+        for name in names.keys() - {"row", "col", "value"}:
+            raise SettingError(f"`fold_in` of clicks takes `row`, `col` and `value`, not `{name}`.")
         clicks = self._counted(as_clicks(new, None, {"row": None, "col": None, "value": None} | names)[0])
         places = model.col_index.align(clicks.col_index, unknown="skip")
         known = places[clicks.cols] >= 0
+        if not known.any():
+            raise DataError(
+                f"None of the {known.size} clicks is on a column of the model, so there is nothing to fold in."
+            )
         if not known.all():
             log.warning("%d of %d clicks are on columns that the model does not have", (~known).sum(), known.size)
         shape, labels = (clicks.shape[0], model.shape[1]), (clicks.row_index, model.col_index)
@@ -216,7 +223,7 @@ def as_clicks(X: Any, time: ArrayLike | None, names: dict[str, Any]) -> tuple[Ob
     names : dict
         Columns of a long data frame: row, col, value.
     """
-    stamps = None if time is None else np.asarray(time)
+    stamps = None if time is None else _order_of(np.asarray(time))
     named = names["row"] is not None and names["col"] is not None
     if is_frame(X) and named and names["value"] is None:
         X, named = as_frame(X).select(names["row"], names["col"]).to_native(), False
@@ -233,6 +240,18 @@ def as_clicks(X: Any, time: ArrayLike | None, names: dict[str, Any]) -> tuple[Ob
     if stamps is not None and stamps.shape != (clicks.n_observed,):
         raise DataError(f"`time` must have a time for each of the {clicks.n_observed} entries, got {stamps.shape}.")
     return clicks, stamps
+
+
+def _order_of(time: Array) -> Array:
+    """Numbers in the order of times, equal for equal ones, of the same shape; DataError if a time is missing."""
+    try:
+        missing = bool(np.any(time != time))
+        order = np.unique(time, return_inverse=True)[1].reshape(time.shape)
+    except TypeError:
+        raise DataError("`time` must be numbers or dates, all of one type and none missing.") from None
+    if missing:
+        raise DataError("Some times are missing (NaN); leave those clicks out, or give them a time.")
+    return order
 
 
 def _clicks_of_pairs(rows: Array, cols: Array, stamps: Array | None) -> tuple[Observations, Array | None]:
@@ -253,6 +272,6 @@ def _clicks_of_pairs(rows: Array, cols: Array, stamps: Array | None) -> tuple[Ob
 def _matrix_of(X: Any) -> AnyEntries:
     """Stored entries of a sparse matrix, or nonzero entries of an array or a wide frame, NaN being absent."""
     if isinstance(X, np.ndarray | list | tuple):
-        array = np.nan_to_num(np.asarray(X, np.float64))
-        return Observations.from_sparse(sp.csr_array(array))
+        array = as_matrix(X)
+        return Observations.from_sparse(sp.csr_array(np.where(np.isnan(array), 0.0, array)))
     return Observations.from_any(X)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._arrays import Array
+from .._checks import check_choice, is_number
+from .._errors import SettingError
 from ..model import LowRankModel, Seen
 from ..model.neighbours import Encoder, Neighbours
 from ..objectives import Problem
@@ -26,6 +28,7 @@ from ..observations import Observations
 from ..spectral import block_svd, widen
 from .altmin import unit_terms
 from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
+from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
 N_POWER = 5  # block power iterations of a decomposition
@@ -69,6 +72,16 @@ class ScoringRule:
     neighbours: str = "none"
     ridge: float = 5.0
 
+    def __post_init__(self) -> None:
+        check_choice("neighbours", self.neighbours, ("none", "counts", "ridge"))
+        need_count("rank", self.rank)
+        need_positive("ridge", self.ridge)
+        need_not_negative("low_rank", self.low_rank)
+        for name in ("row_power", "col_power", "score_power"):
+            power = getattr(self, name)
+            if not is_number(power) or not 0 <= power <= 1:
+                raise SettingError(f"`{name}` must be a number from 0 to 1, got {power!r}.")
+
 
 class Spectrum(NamedTuple):
     """Singular values and right singular vectors of a scaled matrix, shapes (k,) and (n_cols, k)."""
@@ -93,6 +106,7 @@ class ClickParts:
     def __init__(self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0) -> None:
         self.clicks, self.n_jobs, self.seed = clicks, n_jobs, seed
         self.R = clicks.to_sparse().astype(np.float32)
+        self.pattern = sp.csr_array((np.ones_like(self.R.data), self.R.indices, self.R.indptr), self.R.shape)
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
         self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
         self.spectrum = lru_cache(maxsize=1)(self._spectrum)
@@ -152,7 +166,7 @@ class ClickParts:
         low_rank = encoder.factors(chosen, V).astype(np.float32) @ V.T
         if rule.neighbours == "none":
             return np.zeros_like(low_rank), low_rank
-        near = chosen @ self.weights(rule)
+        near = self.pattern[rows] @ self.weights(rule)  # models know which columns a row has, not the counts
         near = near.toarray() if sp.issparse(near) else np.asarray(near)
         return near, low_rank * np.float32(_size(near) / (_size(low_rank) or 1.0))
 
@@ -165,7 +179,7 @@ class ClickParts:
                 neighbours = Neighbours.of(self.weights(rule), N_SOURCES)
                 sample = np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
                 low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
-                near = (self.R[sample] @ neighbours.matrix).toarray()
+                near = (self.pattern[sample] @ neighbours.matrix).toarray()
                 weight *= _size(near) / (_size(low_rank) or 1.0)
             encoder = encoder._replace(components=weight * encoder.components)
             theta, U, V = unit_terms(encoder.factors(self.R, V).astype(np.float32), V)
