@@ -146,7 +146,9 @@ class ClickParts:
             power_of(self.col_counts, power).astype(np.float32)
             for power in (rule.score_power - rule.col_power, -rule.score_power - rule.col_power)
         )
-        return (sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)).tocsr()
+        weights = (sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)).tocsr()
+        weights.setdiag(0.0)  # as in `Neighbours`: it would only add to the columns that a row has
+        return weights
 
     def low_rank(self, rule: ScoringRule) -> tuple[Array, Encoder]:
         """Return V, with unit columns, and the encoder: a row scores ``encoder.factors(row, V) @ V.T``."""
