@@ -50,15 +50,23 @@ def test_clicks_in_every_form_give_the_same_model():
         ImplicitFactorization(rule=RULE).fit(frame),
         ImplicitFactorization(rule=RULE).fit(frame.assign(day=0), row="user", col="film"),
         ImplicitFactorization(rule=RULE).fit(long, row="user", col="film", value="n"),
+        ImplicitFactorization(rule=RULE).fit(frame.assign(n=1), row="user", col="film", value="n"),
+        ImplicitFactorization(rule=RULE).fit(pd.DataFrame(counts.toarray())),
     ]
     for other in models[1:]:
         assert np.array_equal(other.model_.to_dense(), models[0].model_.to_dense())
 
 
 def test_counts_are_weighed_as_asked():
-    pairs = np.repeat(planted(2), 3, axis=0)
-    thrice = {how: ImplicitFactorization(rule=RULE, counts=how).fit(pairs).observations_ for how in ("log", "linear")}
-    assert np.allclose(thrice["log"].targets, 2.0) and np.allclose(thrice["linear"].targets, 3.0)
+    pairs = np.concatenate((planted(2), np.repeat(planted(2)[:99], 2, axis=0)))  # 99 are clicked three times
+    logs, linear = (ImplicitFactorization(rule=RULE, counts=how).fit(pairs) for how in ("log", "linear"))
+    assert np.array_equal(np.unique(logs.observations_.targets), [1, 3])
+    twice = np.concatenate((planted(2), planted(2)[:99]))  # log2(1 + 3) = 2
+    again = ImplicitFactorization(rule=RULE, counts="linear").fit(twice).model_
+    np.testing.assert_allclose(logs.model_.to_dense(), again.to_dense(), atol=1e-5)
+    assert np.abs(linear.model_.to_dense() - again.to_dense()).max() > 1e-3
+    same = ImplicitFactorization(rule=RULE).fit(logs.observations_).model_
+    assert np.array_equal(same.to_dense(), logs.model_.to_dense())
     ignored = ImplicitFactorization(rule=RULE, counts="ignore").fit(pairs).model_
     assert np.array_equal(ignored.to_dense(), ImplicitFactorization(rule=RULE).fit(planted(2)).model_.to_dense())
 
@@ -107,6 +115,9 @@ def test_with_times_the_latest_entries_decide():
     late = time >= 9
     pairs[late, 1] = 40 + rng.integers(0, 160, late.sum())
     timed, random = (ImplicitFactorization(rank=4).fit(pairs, time=stamps) for stamps in (time, None))
+    frame = pd.DataFrame({"user": pairs[:, 0], "film": pairs[:, 1], "day": time})
+    named = ImplicitFactorization(rank=4).fit(frame, row="user", col="film", time="day")
+    assert named.choices_ == timed.choices_
     assert timed.choices_[0].ndcg < 0.5 * random.choices_[0].ndcg
     assert timed.model_.facts["held_out"] == "the latest entries of each row"
 
@@ -121,6 +132,7 @@ def test_with_times_the_latest_entries_decide():
         (np.array([[1, 2], [3, 4]]), {}, "Every row has a single click"),
         (np.array([[1.0, np.inf, 2.0]]), {}, "1 of 3 values are not finite"),
         ([["a", "b", "c"]], {}, "An array of real numbers"),
+        (pd.DataFrame({"u": [1], "f": [2]}), {"row": "user", "col": "f"}, "The frame has no column 'user'"),
     ],
 )
 def test_bad_clicks_are_refused(X, options, message):
@@ -167,6 +179,13 @@ def test_rules_are_chosen_by_the_scores_that_models_have(neighbours):
     parts, rule = ClickParts(clicks), replace(RULE, neighbours=neighbours)
     near, low_rank = parts.scores(rule, np.arange(clicks.shape[0]))
     np.testing.assert_allclose(near + low_rank, parts.model(rule).to_dense(), atol=1e-4)
+
+
+def test_scores_are_no_predictions_of_counts(fitted):
+    with pytest.raises(SettingError, match="there is nothing to calibrate"):
+        fitted.calibrate(planted())
+    with pytest.raises(SettingError, match="models of clicks have none"):
+        fitted.residuals()
 
 
 def test_rows_of_two_clicks_are_enough_for_a_choice():
