@@ -16,7 +16,8 @@ from rankwise import (
     SettingError,
     SignedLinkPredictor,
 )
-from rankwise.estimators.progress import in_notebook
+from rankwise.estimators.progress import Aim, in_notebook
+from rankwise.solvers import Record
 
 EVIL = "<script>alert('labels')</script>"
 
@@ -166,3 +167,9 @@ def test_a_summary_bears_facts_of_any_kind(observations, facts):
     model = MatrixCompletion("square", rank=2, max_iter=3).fit(observations).model_
     bare = replace(model, facts=facts, seen=None, offsets=None, row_labels=None, col_labels=None)
     assert cells(bare._repr_html_())["offsets"] == "none" and "steps" not in cells(bare._repr_html_())
+
+
+def test_steps_beyond_the_usual_number_have_no_total():
+    aim = Aim("Fit", grows=False, total=10)
+    record = Record(10, 2, 1.0, *[None] * 3, 0.5, 0.5, 0, 0, 1)
+    assert "step 10 of 10:" in aim.describe(record) and "step 11:" in aim.describe(replace(record, step=11))

@@ -1,5 +1,7 @@
 """`ImplicitFactorization` finds planted structure, takes clicks in every form, and explains its scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,8 +9,10 @@ import scipy.sparse as sp
 
 import rankwise as rw
 from rankwise import DataError, ImplicitFactorization, SettingError
+from rankwise.model.neighbours import Neighbours
 from rankwise.selection import ranking_scores, split_within_rows
 from rankwise.solvers import ScoringRule
+from rankwise.solvers.scoring_rules import ClickParts, size_of
 
 RULE = ScoringRule(0.5, 0.4, 0.2, 4, 1.0, "counts")
 
@@ -46,15 +50,23 @@ def test_clicks_in_every_form_give_the_same_model():
         ImplicitFactorization(rule=RULE).fit(frame),
         ImplicitFactorization(rule=RULE).fit(frame.assign(day=0), row="user", col="film"),
         ImplicitFactorization(rule=RULE).fit(long, row="user", col="film", value="n"),
+        ImplicitFactorization(rule=RULE).fit(frame.assign(n=1), row="user", col="film", value="n"),
+        ImplicitFactorization(rule=RULE).fit(pd.DataFrame(counts.toarray())),
     ]
     for other in models[1:]:
         assert np.array_equal(other.model_.to_dense(), models[0].model_.to_dense())
 
 
 def test_counts_are_weighed_as_asked():
-    pairs = np.repeat(planted(2), 3, axis=0)
-    thrice = {how: ImplicitFactorization(rule=RULE, counts=how).fit(pairs).observations_ for how in ("log", "linear")}
-    assert np.allclose(thrice["log"].targets, 2.0) and np.allclose(thrice["linear"].targets, 3.0)
+    pairs = np.concatenate((planted(2), np.repeat(planted(2)[:99], 2, axis=0)))  # 99 are clicked three times
+    logs, linear = (ImplicitFactorization(rule=RULE, counts=how).fit(pairs) for how in ("log", "linear"))
+    assert np.array_equal(np.unique(logs.observations_.targets), [1, 3])
+    twice = np.concatenate((planted(2), planted(2)[:99]))  # log2(1 + 3) = 2
+    again = ImplicitFactorization(rule=RULE, counts="linear").fit(twice).model_
+    np.testing.assert_allclose(logs.model_.to_dense(), again.to_dense(), atol=1e-5)
+    assert np.abs(linear.model_.to_dense() - again.to_dense()).max() > 1e-3
+    same = ImplicitFactorization(rule=RULE).fit(logs.observations_).model_
+    assert np.array_equal(same.to_dense(), logs.model_.to_dense())
     ignored = ImplicitFactorization(rule=RULE, counts="ignore").fit(pairs).model_
     assert np.array_equal(ignored.to_dense(), ImplicitFactorization(rule=RULE).fit(planted(2)).model_.to_dense())
 
@@ -103,6 +115,9 @@ def test_with_times_the_latest_entries_decide():
     late = time >= 9
     pairs[late, 1] = 40 + rng.integers(0, 160, late.sum())
     timed, random = (ImplicitFactorization(rank=4).fit(pairs, time=stamps) for stamps in (time, None))
+    frame = pd.DataFrame({"user": pairs[:, 0], "film": pairs[:, 1], "day": time})
+    named = ImplicitFactorization(rank=4).fit(frame, row="user", col="film", time="day")
+    assert named.choices_ == timed.choices_
     assert timed.choices_[0].ndcg < 0.5 * random.choices_[0].ndcg
     assert timed.model_.facts["held_out"] == "the latest entries of each row"
 
@@ -112,7 +127,12 @@ def test_with_times_the_latest_entries_decide():
     [
         (sp.csr_array(np.diag([1.0, -1.0, 2.0])), {}, "must be positive; 1 of 3"),
         (planted(), {"time": [1.0]}, "`time` must have a time for each of the 960 pairs"),
-        (np.array([[1, 2], [3, 4]]), {}, "No entry can be held out"),
+        (planted(), {"time": np.append(np.arange(959.0), np.nan)}, "Some times are missing"),
+        (planted(), {"time": [{}] * 960}, "`time` must be numbers or dates"),
+        (np.array([[1, 2], [3, 4]]), {}, "Every row has a single click"),
+        (np.array([[1.0, np.inf, 2.0]]), {}, "1 of 3 values are not finite"),
+        ([["a", "b", "c"]], {}, "An array of real numbers"),
+        (pd.DataFrame({"u": [1], "f": [2]}), {"row": "user", "col": "f"}, "The frame has no column 'user'"),
     ],
 )
 def test_bad_clicks_are_refused(X, options, message):
@@ -126,6 +146,66 @@ def test_bad_settings_are_refused(settings):
         ImplicitFactorization(**settings).fit(planted())
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"neighbours": "some"},
+        {"rank": 0},
+        {"ridge": -1.0},
+        {"low_rank": np.nan},
+        {"row_power": 2.0},
+        {"col_power": "1"},
+    ],
+)
+def test_bad_rules_are_refused(settings):
+    with pytest.raises(SettingError, match=f"`{next(iter(settings))}` must be"):
+        ScoringRule(**settings)
+
+
 def test_columns_cannot_be_folded_in(fitted):
     with pytest.raises(SettingError, match="Columns cannot be folded into a model of clicks"):
         rw.fold_in(fitted.model_, np.ones((120, 1)), axis="columns")
+    with pytest.raises(SettingError, match="takes `row`, `col` and `value`, not `axis`"):
+        fitted.fold_in(planted(), axis="columns")
+    with pytest.raises(SettingError, match="has no transpose"):
+        fitted.model_.transposed()
+    with pytest.raises(DataError, match="None of the 1 clicks is on a column of the model"):
+        fitted.fold_in([["ann", 999]])
+
+
+@pytest.mark.parametrize("neighbours", ["none", "counts", "ridge"])
+def test_rules_are_chosen_by_the_scores_that_models_have(neighbours):
+    clicks = ImplicitFactorization(rule=RULE).fit(np.concatenate((planted(5), planted(5)[:99]))).observations_
+    parts, rule = ClickParts(clicks), replace(RULE, neighbours=neighbours)
+    rows, near, size = np.arange(clicks.shape[0]), 0.0, 1.0
+    ((_, low_rank),) = parts.low_rank_scores(rule, rows, (rule.rank,))
+    if neighbours != "none":
+        near = parts.near_scores(rule, rows)
+        size = size_of(near) / size_of(low_rank)
+    np.testing.assert_allclose(near + size * low_rank, parts.model(rule).to_dense(), atol=1e-4)
+
+
+def test_scores_are_no_predictions_of_counts(fitted):
+    with pytest.raises(SettingError, match="there is nothing to calibrate"):
+        fitted.calibrate(planted())
+    with pytest.raises(SettingError, match="models of clicks have none"):
+        fitted.residuals()
+
+
+def test_rows_of_two_clicks_are_enough_for_a_choice():
+    pairs = [(i, j) for i in range(40) for j in (i % 2, 2 + i % 4)]
+    assert len(ImplicitFactorization().fit(pairs).choices_) > 10
+
+
+def test_an_unknown_column_scores_zero_beside_known_ones_and_alone(fitted):
+    both = fitted.predict_entries([1, 1], [2, 999], unknown="offset")
+    alone = fitted.predict_entries([1], [999], unknown="offset")
+    assert both[1] == alone[0] == 0.0 and both[0] == fitted.predict_entries([1], [2])[0]
+
+
+def test_each_column_keeps_its_heaviest_sources():
+    dense = np.random.default_rng(0).normal(size=(9, 9))
+    kept = Neighbours.of(dense, 3).matrix.toarray()
+    np.fill_diagonal(dense, 0.0)
+    least = np.sort(np.abs(dense), axis=0)[-3]
+    np.testing.assert_allclose(kept, np.where(np.abs(dense) >= least, dense, 0.0), rtol=1e-6)

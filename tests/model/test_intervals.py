@@ -346,8 +346,9 @@ def test_what_has_no_interval_says_so():
     with refused(r"^This model has no calibrated intervals: fit with calibration=0.1, or call .*`calibrate`"):
         fit.fit(data).predict_interval([0], [0])
     signs = make_observations(Logistic(), np.random.default_rng(0), (20, 10), 0.5)
+    with refused('^Signs have no interval, and this loss has no probabilities either; use loss="logistic"'):
+        MatrixCompletion("hinge", time_limit=-1.0, calibration=0.2).fit(signs)  # before any other work
     for act in (
-        lambda: MatrixCompletion("hinge", time_limit=-1.0, calibration=0.2).fit(signs),  # before any other work
         lambda: MatrixCompletion("logistic", rank=1, calibration=0.2).fit(signs).predict_interval([0], [0]),
         lambda: MatrixCompletion(rank=1, method="eglrl").fit(signs).predict_interval([0], [0]),
     ):

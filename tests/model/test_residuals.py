@@ -132,5 +132,5 @@ def test_a_loss_that_is_code_is_not_in_the_file(data, fit):
     with pytest.raises(rw.NotFittedError):
         MatrixCompletion().residuals()
     nameless = rw.LowRankModel(np.zeros((0, 0)), np.zeros((20, 0)), np.zeros((12, 0)))
-    with pytest.raises(rw.SettingError, match=r"^The loss of this model is not known"):
+    with pytest.raises(rw.SettingError, match=r"^This model has no loss"):
         nameless.residuals(data)

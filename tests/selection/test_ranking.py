@@ -85,6 +85,14 @@ def test_settings_are_checked(fitted, option, message):
         ranking_scores(fitted[0], fitted[2], **option)
 
 
+def test_estimators_and_matrices_are_scored_like_models_and_entries(fitted):
+    _, train, test = fitted
+    with pytest.raises(SettingError, match="`model` must be a LowRankModel or a fitted estimator"):
+        ranking_scores(MatrixCompletion(), test)
+    estimator = MatrixCompletion("square", rank=2, method="eglrl").fit(train)
+    assert ranking_scores(estimator, test.to_sparse()) == ranking_scores(estimator.model_, test)
+
+
 @pytest.mark.parametrize("held_out", [0.2, 0.5, 1, 3])
 def test_every_row_gives_its_share_and_keeps_an_entry(held_out):
     seen = planted(3)

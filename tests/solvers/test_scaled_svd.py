@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from rankwise import LossError, Observations, Problem, SettingError, ShardFolder, solve, write_shards
 from rankwise.solvers import ScaledSVD, ScoringRule
-from rankwise.solvers.scoring_rules import SHRINKAGE, ClickParts, size_of
+from rankwise.solvers.scoring_rules import SHRINKAGE, ClickParts
 
 
 def clicks(seed=0, shape=(60, 40), density=0.15):
@@ -90,18 +90,3 @@ def test_a_rule_is_its_formula(rule):
     np.testing.assert_allclose(model.to_dense(), dense_rule(R, rule), atol=2e-5)
     rows, cols = np.nonzero(np.ones_like(R))
     np.testing.assert_allclose(model.predict_entries(rows, cols), dense_rule(R, rule).ravel(), atol=2e-5)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_trials_see_the_scores_of_the_model(rule):
-    """The scores by which rules are chosen have the order of the model's scores."""
-    _, seen = clicks(2, (50, 24), 0.3)
-    parts, rows = ClickParts(seen), np.arange(50)
-    ((_, low_rank),) = parts.low_rank_scores(rule, rows, (24,))
-    near = 0.0 * low_rank if rule.neighbours == "none" else parts.near_scores(rule, rows)
-    low_rank = low_rank * (1.0 if rule.neighbours == "none" else size_of(near) / size_of(low_rank))
-    own = seen.to_sparse().toarray() > 0  # trials keep the diagonal, which is seen
-    trial = np.where(own, 0.0, near + rule.low_rank * low_rank)
-    model = np.where(own, 0.0, parts.model(rule).to_dense())
-    for i in np.flatnonzero(own.any(axis=1)):
-        assert np.corrcoef(trial[i], model[i])[0, 1] > 0.99

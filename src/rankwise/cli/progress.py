@@ -82,7 +82,8 @@ class FitProgress(logging.Handler):
             self._print(record.getMessage())
 
     def _step(self, record: Record) -> str:
-        return f"step {record.step}" + (f" of {self.total}" if self.total else "")
+        known = self.total and record.step <= self.total  # method="bayes" takes more steps while these are of use
+        return f"step {record.step}" + (f" of {self.total}" if known else "")
 
     def _print(self, line: str) -> None:
         self._printed = time.monotonic()

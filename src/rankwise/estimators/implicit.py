@@ -16,7 +16,8 @@ from .._errors import DataError, SettingError
 from ..model import LowRankModel
 from ..model.ranking import Ranked
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory
-from ..observations.frames import as_frame
+from ..observations.build import as_matrix
+from ..observations.frames import as_frame, column_of, numbers_of
 from ..selection import ranking_scores
 from ..selection.click_rules import RuleScore, choose_rule
 from ..solvers import fold_in
@@ -62,7 +63,7 @@ class ImplicitFactorization(PredictionMethods):
         All rules that were tried, with recall and NDCG at 20 on held-out entries, best first; empty if `rule` was
         given.
     observations_ : Observations
-        The clicks.
+        The clicks, with their counts.
 
     Examples
     --------
@@ -107,7 +108,7 @@ class ImplicitFactorization(PredictionMethods):
         X: Any,
         y: Any = None,
         *,
-        time: ArrayLike | None = None,
+        time: ArrayLike | str | None = None,
         row: Any = None,
         col: Any = None,
         value: Any = None,
@@ -121,18 +122,18 @@ class ImplicitFactorization(PredictionMethods):
             stored (nonzero) entries are counts.
         y : None
             Ignored; for scikit-learn.
-        time : array-like of shape (n_clicks,), optional
+        time : array-like of shape (n_clicks,) or name of a column of a data frame, optional
             Time of each click, in the order of the pairs or of the stored entries of the matrix by rows. Settings are
             then chosen on the latest clicks of every row, as recommendations are made for the future; on random ones
             otherwise.
         row, col, value : name of a column, optional
             Columns of a long data frame with row labels, column labels and counts; without `value` every line is a
-            click.
+            click. Counts of repeated pairs are added.
         """
         check_choice("counts", self.counts, COUNTS)
         rank = self._rank()
         clicks, times = as_clicks(X, time, {"row": row, "col": col, "value": value})
-        clicks = self._counted(clicks)
+        given, clicks = clicks, self._counted(clicks)
         choices: list[RuleScore] = []
         if isinstance(self.rule, str):
             check_choice("rule", self.rule, ("auto",))
@@ -143,7 +144,7 @@ class ImplicitFactorization(PredictionMethods):
             log.info("chose %s: recall %.4f, NDCG %.4f at 20", self.rule_, choices[0].recall, choices[0].ndcg)
         model = ClickParts(clicks, self.n_jobs, self._seed()).model(self.rule_)
         model.facts.update(self._facts(clicks, times is not None))
-        self.model_, self.observations_, self.n_features_in_ = model, clicks, clicks.shape[1]
+        self.model_, self.observations_, self.n_features_in_ = model, given, given.shape[1]
         return self
 
     def fold_in(self, new: Any, **names: Any) -> LowRankModel:
@@ -157,9 +158,15 @@ class ImplicitFactorization(PredictionMethods):
             Columns of a long data frame, as in `fit`.
         """
         model = self._fitted()
+        for name in names.keys() - {"row", "col", "value"}:
+            raise SettingError(f"`fold_in` of clicks takes `row`, `col` and `value`, not `{name}`.")
         clicks = self._counted(as_clicks(new, None, {"row": None, "col": None, "value": None} | names)[0])
         places = model.col_index.align(clicks.col_index, unknown="skip")
         known = places[clicks.cols] >= 0
+        if not known.any():
+            raise DataError(
+                f"None of the {known.size} clicks is on a column of the model, so there is nothing to fold in."
+            )
         if not known.all():
             log.warning("%d of %d clicks are on columns that the model does not have", (~known).sum(), known.size)
         shape, labels = (clicks.shape[0], model.shape[1]), (clicks.row_index, model.col_index)
@@ -205,42 +212,73 @@ class ImplicitFactorization(PredictionMethods):
         self.rule_, self.n_features_in_ = ScoringRule(**facts["rule"]), model.shape[1]
 
 
-def as_clicks(X: Any, time: ArrayLike | None, names: dict[str, Any]) -> tuple[Observations, Array | None]:
+def as_clicks(X: Any, time: ArrayLike | str | None, names: dict[str, Any]) -> tuple[Observations, Array | None]:
     """Return clicks with their counts, and the latest time of each, in the order of the entries.
 
     Parameters
     ----------
     X : pairs of labels, or a matrix of counts
-    time : array-like, optional
+    time : array-like or name of a column, optional
         A time per pair, or per stored entry of the matrix by rows.
     names : dict
         Columns of a long data frame: row, col, value.
     """
-    stamps = None if time is None else np.asarray(time)
-    named = names["row"] is not None and names["col"] is not None
-    if is_frame(X) and named and names["value"] is None:
-        X, named = as_frame(X).select(names["row"], names["col"]).to_native(), False
-    if is_table_of(X, 2) and not named and not sp.issparse(X) and not isinstance(X, Observations):
-        return _clicks_of_pairs(*as_pairs(X), stamps)
+    if isinstance(time, str) and is_frame(X):
+        time = column_of(as_frame(X), time, "time").to_numpy()
+    stamps = None if time is None else _order_of(np.asarray(time))
+    named, counts = names["row"] is not None and names["col"] is not None, None
+    if is_frame(X) and named:
+        X, counts = _columns_of(as_frame(X), **names)
+    if is_table_of(X, 2) and (is_frame(X) or not named) and not sp.issparse(X) and not isinstance(X, Observations):
+        return _clicks_of_pairs(*as_pairs(X), counts, stamps)
     entries = Observations.from_any(X, **names) if named else _matrix_of(X)
     clicks = need_in_memory(entries, "ImplicitFactorization", "fit a sample of the rows")
-    wrong = np.flatnonzero(~(clicks.targets > 0))
-    if wrong.size:
-        raise DataError(
-            f"Counts of clicks must be positive; {wrong.size} of {clicks.n_observed} are not (first: "
-            f"{clicks.targets[wrong[0]]:g}). Leave out pairs that were never clicked."
-        )
+    _check_counts(clicks.targets)
     if stamps is not None and stamps.shape != (clicks.n_observed,):
         raise DataError(f"`time` must have a time for each of the {clicks.n_observed} entries, got {stamps.shape}.")
     return clicks, stamps
 
 
-def _clicks_of_pairs(rows: Array, cols: Array, stamps: Array | None) -> tuple[Observations, Array | None]:
-    """Count repeated pairs; the time of a pair is its latest one."""
+def _order_of(time: Array) -> Array:
+    """Numbers in the order of times, equal for equal ones, of the same shape; DataError if a time is missing."""
+    try:
+        missing = bool(np.any(time != time))
+        order = np.unique(time, return_inverse=True)[1].reshape(time.shape)
+    except TypeError:
+        raise DataError("`time` must be numbers or dates, all of one type and none missing.") from None
+    if missing:
+        raise DataError("Some times are missing (NaN); leave those clicks out, or give them a time.")
+    return order
+
+
+def _columns_of(frame: Any, row: Any, col: Any, value: Any) -> tuple[Any, Array | None]:
+    """Frame of the row and column labels of a long frame, and the counts if there are any."""
+    for name, use in ((row, "row"), (col, "col")):
+        column_of(frame, name, use)  # raises if there is no such column
+    counts = None if value is None else numbers_of(column_of(frame, value, "value"), value)
+    return frame.select(row, col).to_native(), counts
+
+
+def _check_counts(counts: Array) -> None:
+    """Raise `DataError` unless all counts are positive."""
+    wrong = np.flatnonzero(~(counts > 0))
+    if wrong.size:
+        raise DataError(
+            f"Counts of clicks must be positive; {wrong.size} of {counts.size} are not (first: "
+            f"{counts[wrong[0]]:g}). Leave out pairs that were never clicked."
+        )
+
+
+def _clicks_of_pairs(
+    rows: Array, cols: Array, counts: Array | None, stamps: Array | None
+) -> tuple[Observations, Array | None]:
+    """Add up the counts of repeated pairs, one each by default; the time of a pair is its latest one."""
     if stamps is not None and stamps.shape != rows.shape:
         raise DataError(f"`time` must have a time for each of the {rows.size} pairs, got shape {stamps.shape}.")
     ones = np.ones(rows.size)
-    merged = Observations.from_labels(rows, cols, ones, weights=ones, duplicates="mean")
+    counts = ones if counts is None else counts.astype(np.float64)
+    _check_counts(counts)
+    merged = Observations.from_labels(rows, cols, ones, weights=counts, duplicates="mean")
     clicks = with_targets(merged, np.ones(merged.n_observed) if merged.weights is None else merged.weights, None)
     if stamps is None:
         return clicks, None
@@ -253,6 +291,7 @@ def _clicks_of_pairs(rows: Array, cols: Array, stamps: Array | None) -> tuple[Ob
 def _matrix_of(X: Any) -> AnyEntries:
     """Stored entries of a sparse matrix, or nonzero entries of an array or a wide frame, NaN being absent."""
     if isinstance(X, np.ndarray | list | tuple):
-        array = np.nan_to_num(np.asarray(X, np.float64))
-        return Observations.from_sparse(sp.csr_array(array))
-    return Observations.from_any(X)
+        array = as_matrix(X)
+        return Observations.from_sparse(sp.csr_array(np.where(np.isnan(array), 0.0, array)))
+    entries = Observations.from_any(X)
+    return entries.take(entries.targets != 0) if is_frame(X) and isinstance(entries, Observations) else entries

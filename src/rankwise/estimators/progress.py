@@ -25,7 +25,8 @@ class Aim(NamedTuple):
 
     def describe(self, record: Record) -> str:
         """Describe a step in one line."""
-        of = "" if self.total is None else f" of {self.total}"
+        known = self.total is not None and self.done(record) <= self.total  # "bayes" may take more steps
+        of = f" of {self.total}" if known else ""
         step, rank = ("", of) if self.grows else (of, "")
         score = "" if record.score is None else f", held-out loss {record.score:.4g}"
         return (

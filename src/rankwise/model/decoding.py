@@ -63,7 +63,7 @@ def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, 
 def targets_of(model: "LowRankModel") -> Targets:
     """Range and distinct values of the training targets; SettingError if the model does not store them."""
     if model.targets is None:
-        raise SettingError("This model does not know the scale of its targets; models of an estimator's `fit` do.")
+        raise SettingError("This model does not know the scale of its targets; models of `MatrixCompletion.fit` do.")
     return model.targets
 
 

@@ -181,10 +181,12 @@ def moments(model: "LowRankModel", rows: Array, cols: Array) -> tuple[Array, Arr
 
 def refuse_signs(loss: Any, link: str) -> None:
     """Raise SettingError if the targets are signs, which have no interval."""
-    if takes_signs(loss) or link == "logit":
+    if link == "logit":
         raise SettingError(
             "Signs have no interval; `predict_entries` with decode='probability' says how sure they are."
         )
+    if takes_signs(loss):
+        raise SettingError('Signs have no interval, and this loss has no probabilities either; use loss="logistic".')
 
 
 def check_coverage(coverage: Any) -> None:

@@ -274,7 +274,8 @@ class LowRankModel(Labelled):
     def explain(self, row: Any, column: Any, n: int = 10) -> Ranked:
         """Return the row's own columns that a score rests on, and how much each adds to it, largest first.
 
-        Available for models of clicks (`ImplicitFactorization`), whose scores are sums over the row's columns.
+        Available for models of clicks (`ImplicitFactorization`), whose scores are sums over the row's columns. A model
+        stores which columns a row has and no counts: each column counts as one click here.
 
         Parameters
         ----------
@@ -386,7 +387,9 @@ class LowRankModel(Labelled):
         return np.asarray(self.V[:, : theta.size] * theta, np.float64)
 
     def transposed(self) -> "LowRankModel":
-        """Model of the transpose: rows and columns exchanged."""
+        """Model of the transpose: rows and columns exchanged; SettingError for a model of clicks, which has none."""
+        if self.encoder is not None:
+            raise SettingError("A model of clicks has no transpose: its scores are sums over the columns of a row.")
         flipped = {name: part.transposed() for name in FLIPPED if (part := getattr(self, name)) is not None}
         return replace(
             self,
@@ -395,8 +398,6 @@ class LowRankModel(Labelled):
             row_labels=self.col_labels,
             col_labels=self.row_labels,
             seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
-            neighbours=None,
-            encoder=None,
             **flipped,
         )
 

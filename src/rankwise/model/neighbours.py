@@ -42,13 +42,13 @@ class Neighbours(NamedTuple):
         columns.sum_duplicates()
         target = np.repeat(np.arange(columns.shape[1], dtype=np.int32), np.diff(columns.indptr))
         kept = (columns.indices != target) & (columns.data != 0)
+        weights, sources, target = columns.data[kept], columns.indices[kept], target[kept]
         if n_sources is not None:
-            order = np.lexsort((columns.indices, -np.abs(columns.data), target))
-            place = np.empty(target.size, np.int64)
-            place[order] = np.arange(target.size) - columns.indptr[:-1].repeat(np.diff(columns.indptr))
-            kept &= place <= n_sources  # one more, as the diagonal may be among them
-        entries = columns.data[kept], (columns.indices[kept], target[kept])
-        by_source = sp.csr_array(sp.coo_array(entries, shape=columns.shape))
+            order = np.lexsort((sources, -np.abs(weights), target))  # `target` rises already
+            place = np.arange(target.size) - np.searchsorted(target, target)
+            order = order[place < n_sources]
+            weights, sources, target = weights[order], sources[order], target[order]
+        by_source = sp.csr_array(sp.coo_array((weights, (sources, target)), shape=columns.shape))
         by_source.sort_indices()
         return cls(by_source.indptr.astype(np.int64), by_source.indices.astype(np.int32), by_source.data)
 
@@ -66,7 +66,8 @@ class Neighbours(NamedTuple):
         """Scores at pairs of rows and columns, shape (n,)."""
         distinct, place = np.unique(rows, return_inverse=True)
         scores = seen.take_rows(distinct).to_sparse(self.indptr.size - 1) @ self.matrix
-        return np.asarray(scores.tocsr()[place, cols], np.float64).ravel()
+        chosen = scores.tocsr()[place, cols]  # sparse if there are no pairs
+        return np.asarray(chosen.toarray() if sp.issparse(chosen) else chosen, np.float64).ravel()
 
     def is_sound(self, n_cols: int) -> bool:
         """Return whether arrays from a file are the neighbours of `n_cols` columns."""

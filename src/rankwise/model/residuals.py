@@ -64,7 +64,9 @@ def most_unlikely(model: "LowRankModel", entries: PlacedEntries, n: Any) -> Resi
     """The `n` entries of largest loss; ties in the order of the entries. Costs O(rank n_observed)."""
     n = check_count(n)
     if model.loss is None:
-        raise SettingError("The loss of this model is not known: a loss made with `@rankwise.loss` is not in the file.")
+        raise SettingError(
+            "This model has no loss: files keep none made with `@rankwise.loss`, and models of clicks have none."
+        )
     rows, cols, targets, _ = entries
     model.loss.check_targets(targets)
     linked = model.at(rows, cols)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
+from .._errors import DataError
 from ..model.ranking import Scores, Seen, best_columns
 from ..observations import Observations
 from ..solvers.scoring_rules import ClickParts, ScoringRule, size_of
@@ -56,7 +57,11 @@ def choose_rule(
     n_jobs : int, default=-1
     seed : int, default=0
     """
-    train, held_out = split_within_rows(clicks, HELD_OUT, time=time, random_state=seed)
+    most = int(np.diff(clicks.indptr.astype(np.int64)).max(initial=0))
+    if most < 2:
+        raise DataError("Every row has a single click, so that none can be held out to choose a rule; give `rule`.")
+    share = HELD_OUT if round(HELD_OUT * most) else 1  # one click of each row if all rows are short
+    train, held_out = split_within_rows(clicks, share, time=time, random_state=seed)
     rows = np.unique(held_out.rows)
     rows = np.sort(generator(seed).choice(rows, min(N_ROWS, rows.size), replace=False))
     trial = _Trial(ClickParts(train, n_jobs, seed), Seen.of(train), held_out, rows, n_jobs)

@@ -10,7 +10,7 @@ from .._checks import is_number, is_whole
 from .._errors import DataError, SettingError
 from ..model import LowRankModel
 from ..model.ranking import ranked_columns
-from ..observations import Observations
+from ..observations import Observations, need_in_memory
 
 
 class RankingScores(NamedTuple):
@@ -60,7 +60,7 @@ class RankingScores(NamedTuple):
 
 
 def ranking_scores(
-    model: LowRankModel, held_out: Observations, k: int = 20, *, least: float | None = None, **options: Any
+    model: Any, held_out: Any, k: int = 20, *, least: float | None = None, **options: Any
 ) -> RankingScores:
     """Score a model's recommendations against held-out entries.
 
@@ -69,16 +69,16 @@ def ranking_scores(
 
     Parameters
     ----------
-    model : LowRankModel
+    model : LowRankModel or fitted estimator
         With the positions of its training entries.
-    held_out : Observations
+    held_out : Observations, SciPy sparse matrix, or array with NaN
         Rows and columns are matched with the model's by label if both have labels, else by number.
     k : int, default=20
         Number of columns to recommend to each row.
     least : float, optional
         Only held-out entries with at least this value count as relevant, such as 4 of 5 stars; by default all.
     **options
-        Options of `LowRankModel.recommend`, such as `risk` or `n_jobs`.
+        `exclude_seen`, `rank`, `risk` or `n_jobs` of `LowRankModel.recommend`.
 
     Returns
     -------
@@ -98,6 +98,10 @@ def ranking_scores(
         raise SettingError(f"`k` must be a positive integer, got {k!r}.")
     if least is not None and not is_number(least):
         raise SettingError(f"`least` must be a number or None, got {least!r}.")
+    model = getattr(model, "model_", model)
+    if not isinstance(model, LowRankModel):
+        raise SettingError(f"`model` must be a LowRankModel or a fitted estimator, got {model!r}.")
+    held_out = need_in_memory(Observations.from_any(held_out), "Scoring", "give a sample of them as `Observations`")
     relevant = held_out if least is None else held_out.take(held_out.targets >= least)
     rows = model.row_index.align(relevant.row_index, unknown="skip")[relevant.rows]
     cols = model.col_index.align(relevant.col_index, unknown="skip")[relevant.cols]

@@ -56,9 +56,8 @@ class Boosting(NuclearNormSolver):
     @classmethod
     def methods(cls) -> dict[str, NamedSolver]:
         """Return the method with its default settings."""
-        return {
-            "boosting": NamedSolver(cls(), "nuclear norm, any smooth loss, one pair per step and all factors refitted")
-        }
+        summary = "nuclear norm, square or logistic loss and the like, one pair per step and all factors refitted"
+        return {"boosting": NamedSolver(cls(), summary)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

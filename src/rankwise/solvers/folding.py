@@ -82,12 +82,12 @@ def fold_in(
     LowRankModel(1 x 30, rank 2)
     """
     check_choice("axis", axis, AXES)
-    base = model if axis == "rows" else model.transposed()
     need_positive("tol", tol, optional=True)
     if model.encoder is not None:
         if axis != "rows":
             raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
         return _encoded(model, NewRows.read(model, new, axis, names))
+    base = model if axis == "rows" else model.transposed()
     units = units_of_model(replace(base, loss=_loss(model, loss)))
     solver = RowFolder.of(stored_model(base, units), _loss(model, loss))
     solver = replace(solver, tol=tol or SETTLED[base.U.itemsize], units=units)

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from .._arrays import Array
+from .._checks import check_choice, is_number
+from .._errors import SettingError
 from ..model import LowRankModel, Seen
 from ..model.neighbours import Encoder, Neighbours
 from ..objectives import Problem
@@ -27,6 +29,7 @@ from ..observations import Observations
 from ..spectral import block_svd, widen
 from .altmin import unit_terms
 from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
+from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
 N_POWER = 5  # block power iterations of a decomposition
@@ -72,12 +75,29 @@ class ScoringRule:
     ridge: float = 5.0
     ridge_power: float = 0.25
 
+    def __post_init__(self) -> None:
+        check_choice("neighbours", self.neighbours, ("none", "counts", "ridge"))
+        need_count("rank", self.rank)
+        need_positive("ridge", self.ridge)
+        need_not_negative("low_rank", self.low_rank)
+        for name in ("row_power", "col_power", "score_power", "ridge_power"):
+            power = getattr(self, name)
+            if not is_number(power) or not 0 <= power <= 1:
+                raise SettingError(f"`{name}` must be a number from 0 to 1, got {power!r}.")
+
 
 class Spectrum(NamedTuple):
     """Singular values and right singular vectors of a scaled matrix, shapes (k,) and (n_cols, k)."""
 
     s: NDArray[np.float64]
     V: Array
+
+
+class Gram(NamedTuple):
+    """Inner products of the scaled columns, without their diagonal, which would add only to what a row has; sparse."""
+
+    off_diagonal: Any
+    diagonal: NDArray[np.float64]
 
 
 class ClickParts:
@@ -96,6 +116,7 @@ class ClickParts:
     def __init__(self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0) -> None:
         self.clicks, self.n_jobs, self.seed = clicks, n_jobs, seed
         self.R = clicks.to_sparse().astype(np.float32)
+        self.pattern = sp.csr_array((np.ones_like(self.R.data), self.R.indices, self.R.indptr), self.R.shape)
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
         self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
         self.spectrum = lru_cache(maxsize=1)(self._spectrum)
@@ -113,15 +134,19 @@ class ClickParts:
         problem.close()
         return Spectrum(s[:rank], V[:, :rank].astype(np.float32))
 
-    def _gram(self, row_power: float) -> Any:
-        """``R.T D_u**(-2 row_power) R``, sparse."""
+    def _gram(self, row_power: float) -> Gram:
+        """``R.T D_u**(-2 row_power) R``."""
         scaled = sp.diags_array(power_of(self.row_counts, -row_power).astype(np.float32)) @ self.R
-        return (scaled.T @ scaled).tocsr()
+        gram = (scaled.T @ scaled).tocsr()
+        diagonal = gram.diagonal().astype(np.float64)
+        gram.setdiag(0.0)
+        return Gram(gram, diagonal)
 
     def _regression(self, row_power: float, ridge: float) -> NDArray[np.float32]:
         """Weights of the ridge regression of every column on the others, shape (n_cols, n_cols), zero diagonal."""
-        gram = self.gram(row_power).toarray().astype(np.float64)
-        gram[np.diag_indices_from(gram)] += ridge * max(gram.trace() / gram.shape[0], np.finfo(float).tiny)
+        off_diagonal, diagonal = self.gram(row_power)
+        gram = off_diagonal.toarray().astype(np.float64)
+        gram[np.diag_indices_from(gram)] = diagonal + ridge * max(diagonal.mean(), np.finfo(float).tiny)
         inverse = np.linalg.inv(gram)
         weights = -inverse / np.diag(inverse)
         np.fill_diagonal(weights, 0.0)
@@ -132,14 +157,14 @@ class ClickParts:
         if rule.neighbours == "ridge":
             return self.regression(rule.ridge_power, rule.ridge)
         down, up = self._column_scales(rule)
-        return sp.diags_array(down) @ self.gram(rule.row_power) @ sp.diags_array(up)
+        return sp.diags_array(down) @ self.gram(rule.row_power).off_diagonal @ sp.diags_array(up)
 
     def near_scores(self, rule: ScoringRule, rows: Array) -> NDArray[np.float32]:
         """Scores of all columns for some rows by the full-rank term, shape (n_rows, n_cols)."""
         if rule.neighbours == "ridge":
-            return np.asarray(self.R[rows] @ self.regression(rule.ridge_power, rule.ridge))
+            return np.asarray(self.pattern[rows] @ self.regression(rule.ridge_power, rule.ridge))
         down, up = self._column_scales(rule)
-        near = self.R[rows] @ sp.diags_array(down) @ self.gram(rule.row_power)
+        near = self.pattern[rows] @ sp.diags_array(down) @ self.gram(rule.row_power).off_diagonal
         return np.asarray(near.toarray() * up)
 
     def _column_scales(self, rule: ScoringRule) -> tuple[Array, Array]:
@@ -181,7 +206,7 @@ class ClickParts:
                 neighbours = Neighbours.of(self.weights(rule), N_SOURCES)
                 sample = np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
                 low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
-                near = (self.R[sample] @ neighbours.matrix).toarray()
+                near = (self.pattern[sample] @ neighbours.matrix).toarray()
                 weight *= size_of(near) / (size_of(low_rank) or 1.0)
             encoder = encoder._replace(components=weight * encoder.components)
             theta, U, V = unit_terms(encoder.factors(self.R, V).astype(np.float32), V)
