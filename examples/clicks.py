@@ -48,6 +48,8 @@ print(f"item {best} for user 7, because of items {', '.join(map(str, why))}")
 figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
 for (name, shares), style in zip(recall.items(), (":", "-", "--", "-."), strict=True):
     axes.plot(sizes, shares, style, marker="o", markersize=4, label=name, color="grey" if "true" in name else None)
-axes.set(xlabel="recommended items", ylabel="share of held-out clicks", title="Recall on held-out clicks", ylim=(0, None))
+axes.set(
+    xlabel="recommended items", ylabel="share of held-out clicks", title="Recall on held-out clicks", ylim=(0, None)
+)
 axes.legend()
 figure.savefig("clicks.png", dpi=80)

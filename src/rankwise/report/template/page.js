@@ -175,11 +175,10 @@ class Recommender {
     const cut = rows.length < n_rows || cols.length < n_cols ? ` To stay small, the page holds ${parts}.` : "";
     const known = seen ? "Columns in which the row has an observed entry are left out."
       : "The model does not store which entries were observed, so observed ones may be among them.";
-    const scored = risk ? `less ${risk} standard deviations due to the column, so that columns with few entries do not come first`
-      : "with the part of the columns’ neighbours";
-    const order = best ? `At the model’s own rank, they are ranked as by “rankwise recommend”: by the prediction ${scored}. `
-      + "At other ranks, by the low-rank prediction alone." : "They are ranked by the prediction.";
-    return `The ${SHOWN} best columns at the rank of the slider above. ${order} ${known}${cut}`;
+    const scored = risk ? `less ${risk} standard deviations of the column` : "with the part of the columns’ neighbours";
+    const order = best ? `by the prediction ${scored}, as “rankwise recommend” ranks them, at the model’s own rank, and by the `
+      + "low-rank prediction alone at other ranks of the slider above" : "by the prediction at the rank of the slider above";
+    return `The ${SHOWN} best columns ${order}. ${known}${cut}`;
   }
 
   suggest() {
