@@ -107,7 +107,7 @@ def clicks(found):
     truth, ours, plain, popular = (shares[found["sizes"].index(20)] for shares in found["recall"].values())
     assert truth > ours > 1.2 * popular and ours > 0.98 * plain
     said = numbers_of(
-        "clicks.md", r"(\S+) % of the held-out clicks .* (\S+) % by a plain SVD, (\S+) % by the .* (\S+) % by"
+        "clicks.md", r"(\S+) % of the held-out clicks.* (\S+) % by a plain SVD, (\S+) % by the .* (\S+) % by"
     )
     np.testing.assert_allclose(said, 100 * np.array([ours, plain, popular, truth]), atol=2)
 
