@@ -56,7 +56,7 @@ def python_run(text: str, names: dict) -> str:
 
 
 def take_screenshots(chromium: str) -> None:
-    """Write screenshots of two sections of the report: scores at rank 4; recommendations for user 42, in dark mode."""
+    """Write screenshots of two sections of the report: scores at rank 4; recommendations at full rank, in dark mode."""
     with sync_playwright() as running:
         page = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"]).new_page(color_scheme="light")
         page.goto(Path("report.html").resolve().as_uri())
@@ -64,6 +64,7 @@ def take_screenshots(chromium: str) -> None:
         page.fill("#rank", "4")
         page.locator("#rank-section").screenshot(path="pictures/report-rank.png")
         page.emulate_media(color_scheme="dark")
+        page.fill("#rank", page.get_attribute("#rank", "max"))
         page.fill("#row", "42")
         page.locator("#recommend-section").screenshot(path="pictures/report-recommend.png")
 

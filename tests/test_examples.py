@@ -103,7 +103,16 @@ def multilabel(found):
     assert hamming[0] < hamming[2] and hamming[1] < hamming[2]
 
 
-SHOWN = {each.__name__: each for each in (intervals, movies, multilabel, outliers, own_loss, table, trust)}
+def clicks(found):
+    truth, ours, plain, popular = (shares[found["sizes"].index(20)] for shares in found["recall"].values())
+    assert truth > ours > 1.2 * popular and ours > 0.98 * plain
+    said = numbers_of(
+        "clicks.md", r"(\S+) % of the held-out clicks.* (\S+) % by a plain SVD, (\S+) % by the .* (\S+) % by"
+    )
+    np.testing.assert_allclose(said, 100 * np.array([ours, plain, popular, truth]), atol=2)
+
+
+SHOWN = {each.__name__: each for each in (clicks, intervals, movies, multilabel, outliers, own_loss, table, trust)}
 
 
 @pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow) if x in SLOW else x for x in IN_PROCESS])

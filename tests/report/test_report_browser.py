@@ -139,6 +139,25 @@ def test_a_typed_row_gets_the_recommendations_of_brute_force_at_any_rank(open_pa
     assert [line[1] for line in table(page, "recommendations")] == best_unseen(model, 13, 3)[0]
 
 
+@pytest.mark.parametrize("kind", ["ratings", "clicks"])
+def test_at_its_own_rank_the_page_ranks_as_the_model_does(open_page, kind):
+    made = rw.datasets.ratings(30, 20, rank=2, density=0.4, noise=0.3, random_state=0).observations
+    clicks = np.column_stack((made.rows, made.cols))
+    fitted = rw.MatrixCompletion(rank=2).fit(made) if kind == "ratings" else rw.ImplicitFactorization().fit(clicks)
+    model, page = fitted.model_, open_page(fitted)
+    for row in (3, 12, 29):
+        page.fill("#row", str(row))
+        shown, best = table(page, "recommendations"), model.recommend(row, 10)[0]
+        assert [line[1] for line in shown] == best.astype(str).tolist()
+        predicted = model.predict_entries([row] * best.size, best)
+        np.testing.assert_allclose(numbers(line[2] for line in shown), predicted, atol=2e-3)
+    assert ("20 standard deviations" in page.locator("#recommend-words").text_content()) == (kind == "ratings")
+    if kind == "ratings":
+        assert model.recommend(3, 10, risk=0)[0].tolist() != model.recommend(3, 10)[0].tolist()
+        move_slider(page, 1)
+        assert [int(line[1]) for line in table(page, "recommendations")] == model.recommend(29, 10, rank=1)[0].tolist()
+
+
 def test_a_row_that_is_not_there_is_told_and_nothing_recommended(open_page):
     page = open_page(random_model(labels=NAMES))
     page.fill("#row", "nobody <b>")

@@ -46,7 +46,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
 
     Two models are fitted and their predictions averaged: one with few factors, whose posterior variances and number are
     estimated together with the noise of each column, and one with many factors and a common ridge. Real tables are
-    neither exactly of low rank nor far from it; docs/tables.md compares the two and their mean.
+    neither exactly of low rank nor far from it; docs/tables-method.md compares the two and their mean.
 
     Parameters
     ----------

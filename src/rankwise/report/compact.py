@@ -9,15 +9,20 @@ from numpy.typing import NDArray
 
 from .._arrays import Array
 from ..model import LowRankModel
+from ..model.ranking import check_risk, ranked_columns
 from ..observations.build import rows_of
 
 BUDGET = 3_000_000  # bytes, before base64 adds a third to the numbers
 COLUMN_SHARE = 0.4  # of the budget, at most, goes to columns
 MOST_COLUMNS = 1 << 16  # so that a column's place takes two bytes
+LISTED = 10  # columns that are recommended to a row
 
 
 def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budget: int = BUDGET) -> dict[str, Any]:
     """Factors, offsets, coefficients of every rank and positions of the training entries, as `recommend.js` reads them.
+
+    If recommendations need standard deviations or neighbours, which are not embedded, the best columns of each row are
+    listed with their predictions.
 
     If not all rows and columns fit into `budget` bytes, those with the most training entries are kept. The rounding
     error of a factor is at most 1/65534 of the largest in its component.
@@ -27,6 +32,9 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
     col_sizes = _sizes(col_names, width)
     cols = _fitting(col_counts, col_sizes, int(COLUMN_SHARE * budget))[:MOST_COLUMNS]
     left = budget - int(col_sizes[cols].sum())
+    risk = 0.0 if model.posterior is None else check_risk("auto", model.link)
+    listed = risk > 0 or model.neighbours is not None
+    width += 8 * LISTED if listed else 0
     rows = np.sort(_fitting(row_counts, _sizes(row_names, width) + 4 + 2 * row_counts, left))
     cols = np.sort(cols)
     offsets = model.offsets
@@ -35,6 +43,7 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
         "cols": [col_names[k] for k in cols],
         "n_rows": model.shape[0],
         "n_cols": model.shape[1],
+        "rank": model.rank,
         "longest": model.longest,
         "U": _quantised(model.U[rows]),
         "V": _quantised(model.V[cols]),
@@ -43,6 +52,8 @@ def embed(model: LowRankModel, row_names: list[str], col_names: list[str], budge
         "row_offsets": packed(np.zeros(rows.size) if offsets is None else offsets.rows[rows], "<f4"),
         "col_offsets": packed(np.zeros(cols.size) if offsets is None else offsets.cols[cols], "<f4"),
         "seen": _seen(model, rows, cols),
+        "risk": risk,
+        "best": _best(model, rows, cols) if listed else None,
     }
 
 
@@ -95,3 +106,14 @@ def _seen(model: LowRankModel, rows: Array, cols: Array) -> dict[str, str] | Non
     per_entry = places[seen.indices]
     counts = np.bincount(rows_of(seen.indptr)[per_entry >= 0], minlength=rows.size)
     return {"counts": packed(counts, "<u4"), "places": packed(per_entry[per_entry >= 0], "<u2")}
+
+
+def _best(model: LowRankModel, rows: Array, cols: Array) -> dict[str, str]:
+    """Places among the embedded columns of those that `model.recommend` lists for each row, -1 where it has fewer.
+
+    Their predictions on the link scale are in the same order.
+    """
+    best = ranked_columns(model, rows, LISTED, exclude_seen=model.seen is not None, candidates=cols).columns
+    predictions = model.at(np.repeat(rows, LISTED), np.maximum(best, 0).ravel())
+    places = np.where(best < 0, -1, np.searchsorted(cols, best))
+    return {"places": packed(places, "<i4"), "predictions": packed(predictions, "<f4")}

@@ -168,14 +168,17 @@ class Recommender {
   }
 
   words() {
-    const { rows, cols, n_rows, n_cols, seen } = model;
+    const { rows, cols, n_rows, n_cols, seen, risk, best } = model;
     const part = (held, all, things) => (held === all ? `all ${number(all)} ${things}`
       : `the ${number(held)} ${seen ? "most active" : "first"} of ${number(all)} ${things}`);
     const parts = `${part(rows.length, n_rows, "rows")} and ${part(cols.length, n_cols, "columns")}`;
     const cut = rows.length < n_rows || cols.length < n_cols ? ` To stay small, the page holds ${parts}.` : "";
     const known = seen ? "Columns in which the row has an observed entry are left out."
       : "The model does not store which entries were observed, so observed ones may be among them.";
-    return `The ${SHOWN} columns with the highest predictions at the rank of the slider above, without a deduction for uncertainty. ${known}${cut}`;
+    const scored = risk ? `less ${risk} standard deviations of the column` : "with the part of the columns’ neighbours";
+    const order = best ? `by the prediction ${scored}, as “rankwise recommend” ranks them, at the model’s own rank, and by the `
+      + "low-rank prediction alone at other ranks of the slider above" : "by the prediction at the rank of the slider above";
+    return `The ${SHOWN} best columns ${order}. ${known}${cut}`;
   }
 
   suggest() {

@@ -1,5 +1,5 @@
 "use strict";
-// The model of `compact.py` in the browser: predictions of a row at any rank, best first, seen columns left out.
+// The model of `compact.py` in the browser: predictions of a row at any rank, and its best columns that it has not seen.
 
 function unpacked(text, Kind) {
   return new Kind(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)).buffer);
@@ -13,6 +13,7 @@ class Model {
     for (const name of ["path", "row_offsets", "col_offsets"]) this[name] = unpacked(given[name], Float32Array);
     this.numberOf = new Map(given.rows.map((name, number) => [name, number]));
     if (given.seen) this.readSeen();
+    if (given.best) this.readBest();
   }
 
   readSeen() {
@@ -20,6 +21,11 @@ class Model {
     this.seenPlaces = unpacked(this.seen.places, Uint16Array);
     this.seenStarts = [0];
     counts.forEach((count, row) => this.seenStarts.push(this.seenStarts[row] + count));
+  }
+
+  readBest() {
+    this.bestPlaces = unpacked(this.best.places, Int32Array);
+    this.bestPredictions = unpacked(this.best.predictions, Float32Array);
   }
 
   // Predictions on the link scale of one row and every column: offsets + sum_k theta_k U_rk V_ck.
@@ -34,13 +40,24 @@ class Model {
     });
   }
 
-  // The n columns of largest prediction among those that the row has not seen: [{ col, linked }].
+  // The n best columns among those that the row has not seen: [{ col, linked }]. At the model's own rank they are those
+  // that the page lists, if it does; else those of largest prediction.
   recommend(row, rank, n) {
+    return (this.best && rank === this.rank ? this.listed(row) : this.ranked(row, rank)).slice(0, n);
+  }
+
+  listed(row) {
+    const width = this.bestPlaces.length / this.rows.length, first = row * width;
+    return Array.from({ length: width }, (_, k) =>
+      ({ col: this.bestPlaces[first + k], linked: this.bestPredictions[first + k] })).filter(({ col }) => col >= 0);
+  }
+
+  ranked(row, rank) {
     const linked = this.predict(row, rank);
     const seen = new Set(this.seen ? this.seenPlaces.subarray(this.seenStarts[row], this.seenStarts[row + 1]) : []);
     const unseen = [...linked.keys()].filter((col) => !seen.has(col));
     unseen.sort((one, other) => linked[other] - linked[one] || one - other);
-    return unseen.slice(0, n).map((col) => ({ col, linked: linked[col] }));
+    return unseen.map((col) => ({ col, linked: linked[col] }));
   }
 
   // The row of exactly that name, else the only one that differs in case and spaces alone; null if there is none.
