@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .._arrays import Array
+from .._checks import is_number
+from .._errors import SettingError
 from ..kernels import pattern
 
 PADDED_WIDTH = 8  # columns are allocated in blocks, so that a row of a factor is a whole number of SIMD registers
@@ -87,6 +89,23 @@ def as_terms(u: Array, v: Array, theta: Array | None = None) -> tuple[Array, Arr
     """Return coefficients, left and right columns of ``u diag(theta) v.T``; one term if u and v are vectors."""
     u, v = (side.reshape(side.shape[0], -1) for side in (u, v))
     return np.ones(u.shape[1]) if theta is None else theta, u, v
+
+
+def check_dense_size(shape: tuple[int, int], max_bytes: float) -> None:
+    """Raise SettingError if a float64 matrix of this shape takes more than `max_bytes`."""
+    if not is_number(max_bytes) or not max_bytes >= 0:
+        raise SettingError(f"`max_bytes` must be a number of at least zero, got {max_bytes!r}.")
+    needed = 8 * shape[0] * shape[1]
+    if needed > max_bytes:
+        raise SettingError(
+            f"The whole matrix of {shape[0]} x {shape[1]} takes {needed / 2**30:.3g} GiB, more than the "
+            f"{max_bytes / 2**30:.3g} GiB allowed: use `predict_entries` or `recommend`, or raise `max_bytes`."
+        )
+
+
+def scaled(factor: Array, theta: Array) -> NDArray[np.float64]:
+    """Return the first columns of U or V, times their coefficients."""
+    return np.asarray(factor[:, : theta.size] * theta, np.float64)
 
 
 def predict(theta: Array, U: Array, V: Array, rows: Array, cols: Array) -> NDArray[np.float64]:

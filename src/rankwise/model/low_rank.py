@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
-from .._checks import is_number, is_whole
+from .._checks import is_whole
 from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
 from ..observations.labels import Labelled
 from . import decoding, ranking
-from .factors import predict
+from .factors import check_dense_size, predict, scaled
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
 from .marginals import Marginals
@@ -274,18 +274,8 @@ class LowRankModel(Labelled):
     def explain(self, row: Any, column: Any, n: int = 10) -> Ranked:
         """Return the row's own columns that a score rests on, and how much each adds to it, largest first.
 
-        Available for models of clicks (`ImplicitFactorization`), whose scores are sums over the row's columns. A model
-        stores which columns a row has and no counts: each column counts as one click here.
-
-        Parameters
-        ----------
-        row, column : label
-            Numbers if the data had no labels.
-        n : int, default=10
-
-        Returns
-        -------
-        labels, contributions : ndarray of shape (n,), or shorter
+        For models of clicks (`ImplicitFactorization`), which count every column of a row once. `row` and `column` are
+        labels, or numbers if the data had none. Both results have shape (n,), or are shorter.
         """
         return explain(self, row, column, n)
 
@@ -356,14 +346,7 @@ class LowRankModel(Labelled):
         Raises SettingError if it takes more than `max_bytes` in float64. `scale` is as in `predict_entries`.
         """
         check_scale(scale)
-        if not is_number(max_bytes) or not max_bytes >= 0:
-            raise SettingError(f"`max_bytes` must be a number of at least zero, got {max_bytes!r}.")
-        needed = 8 * self.shape[0] * self.shape[1]
-        if needed > max_bytes:
-            raise SettingError(
-                f"The whole matrix of {self.shape[0]} x {self.shape[1]} takes {needed / 2**30:.3g} GiB, more than the "
-                f"{max_bytes / 2**30:.3g} GiB allowed: use `predict_entries` or `recommend`, or raise `max_bytes`."
-            )
+        check_dense_size(self.shape, max_bytes)
         linked = self.to_dense(rank)
         return linked if scale == "link" else decoding.respond_everywhere(self, linked, rank)
 
@@ -378,13 +361,11 @@ class LowRankModel(Labelled):
 
     def row_factors(self, rank: int | None = None) -> NDArray[np.float64]:
         """Coordinates of the rows, ``U * theta``: times ``V.T`` they are the low-rank part."""
-        theta = self.coefficients(rank)
-        return np.asarray(self.U[:, : theta.size] * theta, np.float64)
+        return scaled(self.U, self.coefficients(rank))
 
     def col_factors(self, rank: int | None = None) -> NDArray[np.float64]:
         """Coordinates of the columns, ``V * theta``: times ``U.T`` they are the transpose of the low-rank part."""
-        theta = self.coefficients(rank)
-        return np.asarray(self.V[:, : theta.size] * theta, np.float64)
+        return scaled(self.V, self.coefficients(rank))
 
     def transposed(self) -> "LowRankModel":
         """Model of the transpose: rows and columns exchanged; SettingError for a model of clicks, which has none."""

@@ -3,7 +3,8 @@
 from .entries import Entries
 from .frames import is_frame, without_streams
 from .labels import LabelIndex
-from .observed import AnyEntries, Observations, need_in_memory
+from .memory import need_in_memory
+from .observed import AnyEntries, Observations
 from .pairs import as_pairs
 from .shards import Piece, TargetFacts, cut_rows, target_facts
 

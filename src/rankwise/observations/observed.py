@@ -395,14 +395,5 @@ def part_of(
     return Observations._valid(indptr, col_of[order], targets[order], shape, weights, valid)
 
 
-def need_in_memory(entries: AnyEntries, what: str, instead: str) -> Observations:
-    """Return the entries; SettingError if they are on disk or on a cluster."""
-    if not isinstance(entries, Observations):
-        raise SettingError(
-            f"{what} requires the entries in memory, and these are in a {type(entries).__name__}: {instead}."
-        )
-    return entries
-
-
 def _checked_labels(labels: Labels, shape: Shape) -> Indices:
     return LabelIndex.checked(labels[0], shape[0], "row"), LabelIndex.checked(labels[1], shape[1], "column")
