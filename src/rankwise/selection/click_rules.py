@@ -1,13 +1,16 @@
 """Choice of a scoring rule for clicks, by how well it ranks held-out entries."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from .._arrays import Array
 from .._errors import DataError
+from ..engines import usable_cores
 from ..model.ranking import Scores, Seen, best_columns
 from ..observations import Observations
 from ..solvers.scoring_rules import ClickParts, ScoringRule, size_of
@@ -99,33 +102,39 @@ class _Trial:
 
     def scores(self, base: ScoringRule, kind: str, ranks: tuple[int, ...]) -> Iterator[RuleScore]:
         """Score the rules with the powers of `base` and this kind of neighbours, of all ranks and weights."""
-        found: dict[ScoringRule, list[NDArray[np.float64]]] = {}
         base = replace(base, neighbours=kind)
-        for first in range(0, self.rows.size, CHUNK):
-            rows = self.rows[first : first + CHUNK]
-            if kind != "none":
-                near = self.parts.near_scores(base, rows)
-                found.setdefault(replace(base, rank=ranks[0], low_rank=0.0), []).append(self._score(near, rows))
-            for rank, low_rank in self.parts.low_rank_scores(base, rows, ranks):
-                rule = replace(base, rank=rank)
-                if kind != "ridge":
-                    found.setdefault(replace(rule, neighbours="none"), []).append(self._score(low_rank, rows))
-                if kind != "none":
-                    size = size_of(near) / (size_of(low_rank) or 1.0)
-                    for weight in LOW_RANK:
-                        mixed = near + np.float32(weight * size) * low_rank
-                        found.setdefault(replace(rule, low_rank=weight), []).append(self._score(mixed, rows))
-        for rule, pieces in found.items():
-            recall, ndcg = np.concatenate(pieces).T
+        self.parts.prepare(base)
+        chunks = [self.rows[first : first + CHUNK] for first in range(0, self.rows.size, CHUNK)]
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(usable_cores(self.n_jobs)) as pool:
+            pieces = list(pool.map(lambda rows: self._scores(base, ranks, rows), chunks))
+        for rule in pieces[0]:
+            recall, ndcg = np.concatenate([piece[rule] for piece in pieces]).T
             error = float(np.std(0.5 * (recall + ndcg)) / np.sqrt(recall.size))
             yield RuleScore(rule, float(recall.mean()), float(ndcg.mean()), error)
+
+    def _scores(self, base: ScoringRule, ranks: tuple[int, ...], rows: Array) -> dict[ScoringRule, NDArray[np.float64]]:
+        """Recall and NDCG of some rows by the rules with the powers and the neighbours of `base`."""
+        found, kind = {}, base.neighbours
+        if kind != "none":
+            near = self.parts.near_scores(base, rows)
+            found[replace(base, rank=ranks[0], low_rank=0.0)] = self._score(near, rows)
+        for rank, low_rank in self.parts.low_rank_scores(base, rows, ranks):
+            rule = replace(base, rank=rank)
+            if kind != "ridge":
+                found[replace(rule, neighbours="none")] = self._score(low_rank, rows)
+            if kind != "none":
+                size = size_of(near) / (size_of(low_rank) or 1.0)
+                for weight in LOW_RANK:
+                    mixed = near + np.float32(weight * size) * low_rank
+                    found[replace(rule, low_rank=weight)] = self._score(mixed, rows)
+        return found
 
     def _score(self, scores: NDArray[np.float32], rows: Array) -> NDArray[np.float64]:
         """Recall and NDCG of each row, shape (n_rows, 2)."""
         n, n_cols = scores.shape
         nothing = np.zeros((n, 0)), np.zeros((n_cols, 0)), np.zeros(n)
         terms = Scores(*nothing, shift=scores)
-        best = best_columns(terms, K, self.seen.take_rows(rows) if self.seen else None, n_jobs=self.n_jobs)
+        best = best_columns(terms, K, self.seen.take_rows(rows) if self.seen else None, n_jobs=1)
         wanted = self.held_out.take_rows(rows)
         hits = hits_of(best.columns, wanted.rows, wanted.cols, n_cols)
         n_relevant, discounts = np.bincount(wanted.rows, minlength=n), 1 / np.log2(np.arange(2, K + 2))

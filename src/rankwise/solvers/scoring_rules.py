@@ -152,6 +152,14 @@ class ClickParts:
         np.fill_diagonal(weights, 0.0)
         return np.asarray(weights, np.float32)
 
+    def prepare(self, rule: ScoringRule) -> None:
+        """Compute the parts that a rule needs, before threads ask for them."""
+        self.spectrum(rule.row_power, rule.col_power, rule.rank)
+        if rule.neighbours == "counts":
+            self.gram(rule.row_power)
+        elif rule.neighbours == "ridge":
+            self.regression(rule.ridge_power, rule.ridge)
+
     def weights(self, rule: ScoringRule) -> Any:
         """Matrix W of the full-rank term, sparse or dense; a row scores ``row @ W``."""
         if rule.neighbours == "ridge":
