@@ -130,7 +130,7 @@ class ScaledSVD(Solver[Problem, ScaledState]):
 
 def scaled_matrix(problem: Problem, scales: Scales) -> Scaled:
     """Return the scaled matrix of targets as an operator; X must be zero, and the loss the square one."""
-    return Scaled(-1.0 * problem.gradient(), scales.rows, scales.cols)
+    return Scaled(problem.gradient(), -scales.rows, scales.cols)
 
 
 def power_of(counts: Array, power: float) -> NDArray[np.float64]:

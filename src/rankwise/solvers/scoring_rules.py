@@ -32,7 +32,7 @@ from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
-N_POWER = 5  # block power iterations of a decomposition
+N_POWER = 3  # block power iterations of a decomposition
 N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
 
