@@ -62,7 +62,7 @@ class Peers:
         self._asked: dict[tuple[int, int], Array] = {}  # by layout and peer: the lines that it needs from here
         self._shelf: dict[tuple[int, str], concurrent.futures.Future[list[Tagged]]] = {}
         self._abandoned = 0  # last trip that the client has given up
-        self._fetching: concurrent.futures.Future[Any] | None = None
+        self._fetching: asyncio.Task[Any] | None = None  # read and written by the event loop alone
 
     def begin(self, exchange: Exchange) -> None:
         """Begin a round trip; arrays of earlier ones are not needed any more."""
@@ -158,14 +158,12 @@ class Peers:
         async def ask_all() -> list[list[Tagged]]:
             if self._abandoned >= exchange.trip:
                 raise PeerError("The client has given up this round trip.")
+            self._fetching = asyncio.current_task()
             return await asyncio.gather(*map(ask, range(len(self.peers))))
 
-        self._fetching = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop)
         try:
-            received: list[list[Tagged]] = self._fetching.result()
+            received = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
         except Exception as error:
             raise PeerError(f"Lines of a peer did not arrive: {error!r}") from error
-        finally:
-            self._fetching = None
         self.n_bytes += sum(array.nbytes for taken in received for _, array in taken)
         return received
