@@ -216,14 +216,19 @@ class Shard:
         The weights, and the weighted distances of the targets from `centre`, clipped at `width`, and their squares;
         from the offsets instead of `centre`, after the clipping, if there are any.
         """
-        distances = (self.targets.astype(np.float64) - centre).clip(-width, width)
+        row_shifts, col_shifts = np.zeros(self.stop - self.start), np.zeros(self.n_cols)
         if offsets is not None:
-            row_offsets = offsets.rows[self.start : self.stop].astype(np.float64)[rows_of(self.indptr)]
-            distances += centre - offsets.constant - row_offsets - offsets.cols.astype(np.float64)[self.indices]
-        weights = np.ones(distances.size) if self.weights is None else self.weights.astype(np.float64)
-        parts = weights, weights * distances, weights * distances**2
-        numbers = (rows_of(self.indptr), self.indptr.size - 1), (self.indices, self.n_cols)
-        rows, cols = (np.column_stack([np.bincount(of, part, n) for part in parts]) for of, n in numbers)
+            row_shifts += centre - offsets.constant - offsets.rows[self.start : self.stop]
+            col_shifts -= offsets.cols
+        rows, cols = np.zeros((row_shifts.size, 3)), np.zeros((col_shifts.size, 3))
+        pattern.moments(
+            (self.indptr, self.indices),
+            self.targets,
+            self.weights,
+            (float(centre), float(width)),
+            (row_shifts, col_shifts),
+            (rows, cols),
+        )
         return rows, cols
 
     @operation(Join.CONCATENATE, by_row=("numbers", "row_keys"), by_col=("col_keys",))

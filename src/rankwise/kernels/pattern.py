@@ -3,7 +3,8 @@
 import numpy as np
 from numba import float64, uint64
 
-from .jit import jit, part
+from .entrywise import weight_at
+from .jit import borrowing, jit, part
 from .lanes import (
     LANES,
     STRIDE,
@@ -243,6 +244,39 @@ def pull_back(indptr, indices, values, U, V, out):
                 row[c] += value * right[c]
         for c in range(out.size):
             out[c] += row[c] * U[i, c]
+
+
+@borrowing
+def moments(pattern, values, weights, span, shifts, sums):
+    """Add up weights, weighted distances and weighted squared distances over every row and column.
+
+    Parameters
+    ----------
+    pattern : tuple (indptr, indices)
+    values : ndarray of shape (n_entries,)
+    weights : ndarray of shape (n_entries,) or None
+    span : tuple (centre, width)
+        Distances are those from `centre`, clipped at `width`.
+    shifts : tuple of two ndarrays of shape (n_rows,) and (n_cols,)
+        Numbers added to the clipped distances.
+    sums : tuple of two ndarrays of shape (n_rows, 3) and (n_cols, 3)
+    """
+    indptr, indices = pattern
+    centre, width = span
+    row_shifts, col_shifts = shifts
+    row_sums, col_sums = sums
+    for i in range(uint64(indptr.size - 1)):
+        for k in range(indptr[i], indptr[i + uint64(1)]):
+            j = indices[k]
+            w = weight_at(weights, k)
+            distance = min(max(float64(values[k]) - centre, -width), width) + row_shifts[i] + col_shifts[j]
+            moment = w * distance
+            row_sums[i, 0] += w
+            row_sums[i, 1] += moment
+            row_sums[i, 2] += moment * distance
+            col_sums[j, 0] += w
+            col_sums[j, 1] += moment
+            col_sums[j, 2] += moment * distance
 
 
 @jit

@@ -42,6 +42,7 @@ from .tile_losses import TILE
 HALVINGS = 12  # of the step of a row at most
 PASSES = 500  # of coordinate descent at most
 LN2 = math.log(2.0)
+BLOCK = uint64(1000)  # mantissas, each below 2, whose product does not overflow
 _1, _2 = uint64(1), uint64(2)
 spliced = numba.njit(inline="always", cache=False, **INNER)  # into the caller's IR: `part` optimizes nested code twice
 
@@ -180,14 +181,15 @@ def solve_all_components(penalty, row, work):
 @part
 def half_logs(variance):
     """Half the sum of the logarithms: of the numbers' exponents, and of the product of their mantissas."""
-    power, logs, mantissas = 0, 0.0, 1.0
-    for a in range(uint64(variance.size)):
-        bits = np.float64(variance[a]).view(np.int64)
-        power += (bits >> 52) - 1023
-        mantissas *= np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-        if mantissas > 1e300:  # after a thousand or more
-            logs, mantissas = logs + math.log(mantissas), 1.0
-    return 0.5 * (logs + math.log(mantissas) + power * LN2)
+    power, logs = 0, 0.0
+    for start in range(uint64(0), uint64(variance.size), BLOCK):
+        mantissas = 1.0
+        for a in range(start, min(start + BLOCK, uint64(variance.size))):  # no exit on overflow, to be vectorized
+            bits = np.float64(variance[a]).view(np.int64)
+            power += (bits >> 52) - 1023
+            mantissas *= np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+        logs += math.log(mantissas)
+    return 0.5 * (logs + power * LN2)
 
 
 @part
