@@ -119,7 +119,7 @@ def test_with_times_the_latest_entries_decide():
     named = ImplicitFactorization(rank=4).fit(frame, row="user", col="film", time="day")
     assert named.choices_ == timed.choices_
     assert timed.choices_[0].ndcg < 0.5 * random.choices_[0].ndcg
-    assert timed.model_.facts["held_out"] == "the latest entries of each row"
+    assert timed.model_.facts["chosen_on"] == "the latest entries of each row"
 
 
 @pytest.mark.parametrize(

@@ -292,6 +292,25 @@ def test_every_kind_of_model_has_a_page(open_page, more, words):
     assert table(page, "recommendations")
 
 
+def test_a_model_of_clicks_shows_its_rankings_and_what_each_part_is_worth(open_page):
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(60), 6)
+    films = (users % 2) * 15 + np.concatenate([rng.permutation(15)[:6] for _ in range(60)])
+    model = rw.ImplicitFactorization(2).fit(np.column_stack((users, films)))
+    held_out = rw.Observations.from_labels(users, (films + 1) % 30, np.ones(users.size))
+    page = open_page(model, held_out)
+    expected = rw.selection.ranking_scores(model, held_out)
+    shown = {line[0]: line[1:3] for line in table(page, "rankings")}
+    popular = rw.selection.ranking_scores(rw.selection.most_popular(model.model_), held_out)
+    np.testing.assert_allclose(numbers(shown["recall@20"]), [expected.recall, popular.recall], atol=6e-5)
+    assert [line[0] for line in table(page, "parts")] == ["low rank", "neighbours", "both"]
+    best = model.choices_[0]
+    np.testing.assert_allclose(numbers(table(page, "tried")[0][1:]), [best.recall, best.ndcg], atol=6e-5)
+    assert not page.locator("#rank-section").is_visible()
+    page.fill("#row", "7")
+    assert [line[1] for line in table(page, "recommendations")] == [str(film) for film in model.recommend(7, 10)[0]]
+
+
 def test_a_model_that_is_too_large_is_cut_and_the_page_says_so(open_page, monkeypatch):
     from rankwise.report import contents
     from rankwise.report.compact import embed

@@ -16,7 +16,10 @@ def example(*commands: str) -> str:
 
 @click.command(
     short_help="Fit a model to a file of entries.",
-    epilog=example("rankwise fit ratings.csv -o ratings.rankwise --held-out 0.1"),
+    epilog=example(
+        "rankwise fit ratings.csv -o ratings.rankwise --held-out 0.1",
+        "rankwise fit clicks.csv --implicit --time timestamp --held-out 0.1",
+    ),
 )
 @click.argument("file", type=options.FILE)
 @click.option(
@@ -27,6 +30,25 @@ def example(*commands: str) -> str:
     help="File to write the model to, by default FILE with the extension .rankwise.",
 )
 @options.reading
+@click.option(
+    "--implicit",
+    is_flag=True,
+    help="The lines are clicks, plays or purchases: a row and a column, without a rating. --value names a column of "
+    "counts, if there is one.",
+)
+@click.option(
+    "--time",
+    metavar="COLUMN",
+    help="With --implicit: column of times, numbers or dates; settings are chosen on the latest clicks of each row "
+    "instead of random ones.",
+)
+@click.option(
+    "--counts",
+    type=click.Choice(["log", "linear", "ignore"]),
+    default="log",
+    show_default=True,
+    help="With --implicit: how the number of clicks of a pair counts.",
+)
 @click.option(
     "--loss",
     type=options.LossType(),
@@ -111,6 +133,8 @@ def fit(**arguments: Any) -> None:
     FILE is CSV, TSV or other delimited text, with or without a header, also compressed (.gz, .bz2, .xz); Parquet; or
     Matrix Market. Options about the format that are not given are guessed, and the guesses printed. A folder written
     by `rankwise shards` is read shard by shard, whatever its size.
+
+    With --implicit, FILE has no values: what is absent counts, and the model ranks columns.
 
     Ctrl-C stops after the current step and writes the model. Before the first step has ended, or pressed
     twice, it stops at once and keeps only checkpoints.
@@ -237,9 +261,22 @@ def similar(**arguments: Any) -> None:
     help="How to treat entries whose row or column the model has not seen: skip them, predict them from the other "
     "side's mean, or stop.",
 )
+@click.option(
+    "--top",
+    metavar="K",
+    type=click.IntRange(min=1),
+    help="Score the K best columns of each row instead of predictions; 20 for models of clicks.",
+)
+@click.option(
+    "--least", metavar="VALUE", type=float, help="With --top: only entries of at least this value count as relevant."
+)
 @options.as_json
 def evaluate(**arguments: Any) -> None:
-    """Score a model on HELD_OUT, a table of entries that it was not fitted to."""
+    """Score a model on HELD_OUT, a table of entries that it was not fitted to.
+
+    Models of clicks, fitted with --implicit, are scored by their rankings: recall, NDCG and others of the columns that
+    they recommend, beside those of the most popular columns.
+    """
     from .evaluate import EvaluateOptions, run
 
     run(EvaluateOptions(**arguments))

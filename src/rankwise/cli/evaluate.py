@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .._errors import DataError
+from .._errors import DataError, SettingError
 from ..io import Reading
 from ..model import LowRankModel, load
 from ..selection import Score, fitting_scores
 from ..selection.scoring import best_constant
+from . import clicks
 from .files import check_known, check_values, entry_positions, predictions_at, read
 from .formatting import console, format_decimals, plural, print_table, to_json
 from .terminal import echo
@@ -23,12 +24,19 @@ class EvaluateOptions(Reading):
     held_out: Path
     rank: int | None
     unknown: str
+    top: int | None
+    least: float | None
     as_json: bool
 
 
 def run(options: EvaluateOptions) -> None:
     """Read a model and entries; print the scores of the model, of its offsets alone and of the best constant."""
     model = load(options.model)
+    if model.encoder is not None or options.top is not None:
+        _rank(model, options)
+        return
+    if options.least is not None:
+        raise SettingError("--least is for rankings; add --top.")
     entries = read(options.held_out, options)
     check_values(entries, model.loss)
     rows, cols = entry_positions(entries, model)
@@ -53,6 +61,23 @@ def run(options: EvaluateOptions) -> None:
         echo(to_json({"model": str(options.model), "held_out": entries.path} | sizes | results))
     else:
         _show(scores, options, int(scored.sum()), n_unknown, rank)
+
+
+def _rank(model: LowRankModel, options: EvaluateOptions) -> None:
+    """Print the scores of the model's recommendations and of the most popular columns."""
+    if model.encoder is not None and options.least is None:
+        held_out = clicks.read_clicks(options.held_out, options)[1]
+    else:
+        held_out = read(options.held_out, options).observations()
+    k = options.top or clicks.TOP
+    scores = clicks.score_rankings(model, held_out, k, least=options.least, rank=options.rank)
+    if options.as_json:
+        results = {name: each._asdict() for name, each in scores.items()}
+        found = {"scores": results.pop("model"), "baselines": results}
+        echo(to_json({"model": str(options.model), "held_out": str(options.held_out)} | found))
+    else:
+        rows = plural(scores["model"].n_rows, "row")
+        clicks.show_rankings(f"{options.model}: the {k} best columns of {rows} of {options.held_out}", scores)
 
 
 def offsets_alone(model: LowRankModel) -> LowRankModel:

@@ -19,6 +19,7 @@ from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
 from ..solvers.checkpoint import CheckpointFolder, opened
 from ..storage import is_shard_folder
+from . import clicks
 from .files import check_output, check_values, positions, read
 from .formatting import command_line, console, describe_loss, file_size, format_decimals, format_number, plural, to_json
 from .progress import FitProgress
@@ -52,6 +53,9 @@ class FitOptions(Reading):
     no_seen: bool
     force: bool
     as_json: bool
+    implicit: bool = False
+    time: str | None = None
+    counts: str = "log"
 
     @property
     def target(self) -> Path:
@@ -104,6 +108,10 @@ class FitOptions(Reading):
 
 def run(options: FitOptions) -> None:
     """Read the entries, fit the model, write it, and print a summary."""
+    if options.implicit:
+        clicks.run(options)
+        return
+    clicks.refuse(clicks.CLICKS_ONLY, "is for clicks; add --implicit")
     check_output(options.target, options.force, options.file, options.held_out, options.checkpoint)
     try:
         with opened(options.checkpoints) as folder:

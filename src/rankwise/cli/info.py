@@ -48,17 +48,19 @@ def describe(model: LowRankModel) -> dict[str, str]:
     facts = known_facts(model.facts)
     offsets = "offsets and a low-rank part" if model.offsets is not None else "a low-rank part"
     posterior = ", with posterior variances" if model.posterior is not None else ""
+    neighbours = "neighbours of columns and " if model.neighbours is not None else ""
     topics = {
         "Model": f"{model.shape[0]:,} rows x {model.shape[1]:,} columns, {_ranks(model)}",
-        "Parts": offsets + posterior,
-        "Loss": describe_loss(model.loss),
+        "Parts": neighbours + offsets + posterior,
     }
+    if model.encoder is None:
+        topics["Loss"] = describe_loss(model.loss)
     if model.link in LINK_SCALES:
         response, link = LINK_SCALES[model.link]
         topics["Loss"] += f"; predictions are {response}, or {link} with --scale link"
     if facts:
         topics["Learned"] = _learned(facts)
-        topics["Result"] = _result(facts)
+        topics |= {"Result": _result(facts)} if model.encoder is None else _chosen(facts)
     if "held_out" in facts:
         topics["Held out"] = _held_out(facts["held_out"])
     if "command" in facts:
@@ -77,6 +79,15 @@ def _learned(facts: dict[str, Any]) -> str:
     settings = ", ".join(f"{name}={value!r}" for name, value in facts.get("settings", {}).items())
     estimator = f"{facts.get('estimator', 'an estimator')}({settings})"
     return f"from {plural(facts.get('n_observed', 0), 'entry')} by {estimator}"
+
+
+def _chosen(facts: dict[str, Any]) -> dict[str, str]:
+    """Settings of a model of clicks, and what each part of its scores reached."""
+    scores = (
+        f"{part} {format_decimals(recall)} and {format_decimals(ndcg)}" for part, recall, ndcg in facts.get("parts", [])
+    )
+    parts = {"Worth": f"recall and NDCG on those entries: {', '.join(scores)}"} if facts.get("parts") else {}
+    return {"Chosen": f"{facts.get('chosen', '')}; on {facts.get('chosen_on', 'no entries')}"} | parts
 
 
 def _held_out(held_out: dict[str, Any]) -> str:

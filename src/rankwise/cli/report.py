@@ -9,6 +9,7 @@ from ..io import Reading
 from ..model import load
 from ..observations import Observations
 from ..report import write_report
+from .clicks import read_clicks
 from .files import check_output, check_values, read
 from .formatting import command_line, console, file_size
 
@@ -37,9 +38,12 @@ def run(options: ReportOptions) -> None:
     model = load(options.model)
     held_out: Observations | None = None
     if options.data is not None:
-        table = read(options.data, options)
-        check_values(table, model.loss)
-        held_out = table.observations(options.duplicates)
+        if model.encoder is not None:
+            held_out = read_clicks(options.data, options)[1]
+        else:
+            table = read(options.data, options)
+            check_values(table, model.loss)
+            held_out = table.observations(options.duplicates)
     command = command_line(click.get_current_context())
     write_report(model, target, held_out, command, labels=not options.no_labels, force=options.force)
     console().print(f"Report: {target}, {file_size(target)}; open it in a browser.")

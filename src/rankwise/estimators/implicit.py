@@ -3,6 +3,7 @@
 import logging
 from dataclasses import asdict
 from numbers import Integral
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from .prediction import PredictionMethods
 
 log = logging.getLogger("rankwise")
 COUNTS = ("log", "linear", "ignore")
-LISTED = 20  # rules in the facts of a model
+LISTED = 10  # rules in the facts of a model
 
 
 class ImplicitFactorization(PredictionMethods):
@@ -62,6 +63,9 @@ class ImplicitFactorization(PredictionMethods):
     choices_ : list of RuleScore
         All rules that were tried, with recall and NDCG at 20 on held-out entries, best first; empty if `rule` was
         given.
+    parts_ : dict
+        What each term of the scores is worth: the best of `choices_` for "low rank" alone, "neighbours" alone, and
+        "both".
     observations_ : Observations
         The clicks, with their counts.
 
@@ -131,6 +135,7 @@ class ImplicitFactorization(PredictionMethods):
             click. Counts of repeated pairs are added.
         """
         check_choice("counts", self.counts, COUNTS)
+        started = perf_counter()
         rank = self._rank()
         clicks, times = as_clicks(X, time, {"row": row, "col": col, "value": value})
         given, clicks = clicks, self._counted(clicks)
@@ -139,11 +144,13 @@ class ImplicitFactorization(PredictionMethods):
             check_choice("rule", self.rule, ("auto",))
             choices = choose_rule(clicks, time=times, rank=rank, n_jobs=self.n_jobs, seed=self._seed())
         self.choices_ = choices
+        best = {score.rule.part: score for score in reversed(choices)}
+        self.parts_ = {part: best[part] for part in ("low rank", "neighbours", "both") if part in best}
         self.rule_: ScoringRule = choices[0].rule if isinstance(self.rule, str) else self.rule
         if self.verbose and choices:
             log.info("chose %s: recall %.4f, NDCG %.4f at 20", self.rule_, choices[0].recall, choices[0].ndcg)
         model = ClickParts(clicks, self.n_jobs, self._seed()).model(self.rule_)
-        model.facts.update(self._facts(clicks, times is not None))
+        model.facts.update(self._facts(clicks, times is not None), seconds=perf_counter() - started)
         self.model_, self.observations_, self.n_features_in_ = model, given, given.shape[1]
         return self
 
@@ -197,18 +204,21 @@ class ImplicitFactorization(PredictionMethods):
 
     def _facts(self, clicks: Observations, timed: bool) -> dict[str, Any]:
         """What was chosen, in JSON types, for reports."""
-        tried = [asdict(score.rule) | {"recall": score.recall, "ndcg": score.ndcg} for score in self.choices_[:LISTED]]
         return {
             "estimator": type(self).__name__,
             "settings": self._changed(),
             "rule": asdict(self.rule_),
-            "held_out": "the latest entries of each row" if timed else "random entries of each row",
-            "tried": tried,
+            "chosen": self.rule_.words,
+            "chosen_on": f"{'the latest' if timed else 'random'} entries of each row"
+            if self.choices_
+            else "no entries",
+            "tried": [[score.rule.words, score.recall, score.ndcg] for score in self.choices_[:LISTED]],
+            "parts": [[part, score.recall, score.ndcg] for part, score in self.parts_.items()],
             "n_observed": clicks.n_observed,
         }
 
     def _take_state(self, facts: dict[str, Any], model: LowRankModel) -> None:
-        self.model_, self.choices_ = model, []
+        self.model_, self.choices_, self.parts_ = model, [], {}
         self.rule_, self.n_features_in_ = ScoringRule(**facts["rule"]), model.shape[1]
 
 
@@ -230,7 +240,7 @@ def as_clicks(X: Any, time: ArrayLike | str | None, names: dict[str, Any]) -> tu
     if is_frame(X) and named:
         X, counts = _columns_of(as_frame(X), **names)
     if is_table_of(X, 2) and (is_frame(X) or not named) and not sp.issparse(X) and not isinstance(X, Observations):
-        return _clicks_of_pairs(*as_pairs(X), counts, stamps)
+        return clicks_of_pairs(*as_pairs(X), counts, stamps)
     entries = Observations.from_any(X, **names) if named else _matrix_of(X)
     clicks = need_in_memory(entries, "ImplicitFactorization", "fit a sample of the rows")
     _check_counts(clicks.targets)
@@ -269,10 +279,18 @@ def _check_counts(counts: Array) -> None:
         )
 
 
-def _clicks_of_pairs(
+def clicks_of_pairs(
     rows: Array, cols: Array, counts: Array | None, stamps: Array | None
 ) -> tuple[Observations, Array | None]:
-    """Add up the counts of repeated pairs, one each by default; the time of a pair is its latest one."""
+    """Add up the counts of repeated pairs, one each by default; the time of a pair is its latest one.
+
+    Parameters
+    ----------
+    rows, cols : ndarray of shape (n_clicks,)
+        Labels.
+    counts, stamps : ndarray of shape (n_clicks,) or None
+        Positive counts, and numbers in the order of time.
+    """
     if stamps is not None and stamps.shape != rows.shape:
         raise DataError(f"`time` must have a time for each of the {rows.size} pairs, got shape {stamps.shape}.")
     ones = np.ones(rows.size)

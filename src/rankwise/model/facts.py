@@ -52,6 +52,14 @@ def _is_held_out(value: Any) -> bool:
     return _is_count(value.get("n")) and all(map(is_number, value["scores"].values()))
 
 
+def _are_scored(value: Any) -> bool:
+    """Return whether `value` lists settings in words with the recall and NDCG that they reached."""
+    return isinstance(value, list) and all(
+        isinstance(line, list) and len(line) == 3 and _is_text(line[0]) and all(map(is_number, line[1:]))
+        for line in value
+    )
+
+
 KNOWN: dict[str, Callable[[Any], bool]] = {
     "estimator": _is_text,
     "settings": lambda value: isinstance(value, dict),
@@ -65,4 +73,8 @@ KNOWN: dict[str, Callable[[Any], bool]] = {
     "history": _is_history,
     "path": _is_path,
     "held_out": _is_held_out,
+    "chosen_on": _is_text,
+    "chosen": _is_text,
+    "tried": _are_scored,
+    "parts": _are_scored,
 }

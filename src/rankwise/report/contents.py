@@ -1,6 +1,7 @@
 """Contents of the HTML report as plain values: the fit, its scores, the path of ranks and the components."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from .._text import percent
 from ..losses.base import classes_of
 from ..model import LowRankModel, known_facts
 from ..model.decoding import respond
-from ..selection import fitting_scores
+from ..observations import Observations
+from ..selection import fitting_scores, most_popular, ranking_scores
 from .compact import embed, seen_counts
 from .held_out import RESIDUAL_UNITS, HeldOut, edges_of, kind_of, reliability_of, residual_words, residuals_of
 from .plots import choice_of, places
@@ -19,7 +21,7 @@ from .plots import choice_of, places
 Contents = dict[str, Any]
 EXAMPLES, COMPONENTS, STRONGEST = 12, 12, 8
 LONG_DECIMAL = re.compile(r"\d+\.\d{6,}")  # numbers that are shortened to five digits
-PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction"}
+PREDICTED = {"signs": "prediction", "counts": "expected count", "values": "prediction", "clicks": "score"}
 
 
 def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], *, labels: bool = True) -> Contents:
@@ -28,6 +30,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
     `commands` are those that made the model and the page. Without `labels`, rows and columns are shown by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
+    valued = held if model.encoder is None else None  # clicks have no values to predict
     classes = ("0", "1") if classes_of(model.loss)[0] == 0 else ("−1", "+1")
     return {
         "title": f"A rank-{model.rank} model of {model.shape[0]:,} rows and {model.shape[1]:,} columns",
@@ -38,10 +41,11 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
         "classes": classes,
         "predicted": f"probability of {classes[1]}" if model.link == "logit" else PREDICTED[kind_of(model)],
         "link": model.link,
-        "ranks": _ranks(model, held, names),
+        "clicks": None if model.encoder is None else _clicks(model, held),
+        "ranks": _ranks(model, valued, names),
         "validation": _validation(model),
         "history": _history(model),
-        "residuals": None if held is None else _histogram(residuals_of(model, held), residual_words(model)),
+        "residuals": None if valued is None else _histogram(residuals_of(model, valued), residual_words(model)),
         "reliability": _reliability(model, held),
         "offsets": _offsets(model),
         "components": _components(model, names),
@@ -67,6 +71,8 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
     if n_observed:
         share = percent(n_observed / max(n_rows * n_cols, 1))
         lines.append(("Learned from", f"{n_observed:,} entries, {share} of the matrix"))
+    if "chosen" in facts:
+        lines.append(("Scores by", facts["chosen"]))
     if loss := facts.get("loss") or (model.loss and repr(model.loss)):
         lines.append(("Loss", str(loss)))
     path = f"{model.only_by} stores no other ranks" if model.only_by else f"ranks 0 to {model.longest} are stored"
@@ -92,6 +98,23 @@ def _held_words(held: HeldOut) -> str:
     if held.n_seen:
         words += f"; {held.n_seen:,} of them are also in the data of the fit, which makes the scores too good"
     return words
+
+
+def _clicks(model: LowRankModel, held: HeldOut | None) -> Contents:
+    """Scores of a ranking and of the most popular columns, and the settings that were tried."""
+    facts = known_facts(model.facts)
+    contents: Contents = {
+        "on": facts.get("chosen_on"),
+        "tried": facts.get("tried", []),
+        "parts": facts.get("parts", []),
+    }
+    if held is None or model.seen is None:
+        return contents | {"scores": None}
+    entries = Observations.from_coo(held.rows, held.cols, held.targets, model.shape, duplicates="last")
+    numbered = replace(model, row_labels=None, col_labels=None)
+    both = zip(*(ranking_scores(each, entries).titled() for each in (numbered, most_popular(numbered))), strict=True)
+    contents["scores"] = [[title, value, popular, unit] for (title, value, unit), (_, popular, _) in both]
+    return contents
 
 
 def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], list[str]]) -> Contents:

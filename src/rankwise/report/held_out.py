@@ -39,7 +39,9 @@ class Reliability(NamedTuple):
 
 
 def kind_of(model: LowRankModel) -> str:
-    """Kind of the targets: "signs", "counts" or "values"."""
+    """Kind of the targets: "clicks", "signs", "counts" or "values"."""
+    if model.encoder is not None:
+        return "clicks"
     if model.link == "logit" or takes_signs(model.loss):
         return "signs"
     return "counts" if model.link == "log" else "values"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from .._checks import is_number, is_whole
 from .._errors import DataError, SettingError
-from ..model import LowRankModel
+from ..model import LowRankModel, Offsets
 from ..model.ranking import ranked_columns
 from ..observations import Observations, need_in_memory
 
@@ -57,6 +57,20 @@ class RankingScores(NamedTuple):
     hit_rate: float
     coverage: float
     popularity: float
+
+    def titled(self) -> list[tuple[str, float, str]]:
+        """Names, values and units of the scores, for tables."""
+        shares = "share, higher is better"
+        return [
+            (f"recall@{self.k}", self.recall, shares),
+            (f"NDCG@{self.k}", self.ndcg, "0 to 1, higher is better"),
+            (f"precision@{self.k}", self.precision, shares),
+            (f"MAP@{self.k}", self.map, "0 to 1, higher is better"),
+            (f"MRR@{self.k}", self.mrr, "0 to 1, higher is better"),
+            (f"hit rate@{self.k}", self.hit_rate, "share of the rows, higher is better"),
+            ("coverage", self.coverage, "share of the columns that are recommended"),
+            ("popularity", self.popularity, "training entries of a recommended column"),
+        ]
 
 
 def ranking_scores(
@@ -114,6 +128,25 @@ def ranking_scores(
     if model.seen is not None:
         n_seen = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)
     return scores_of_columns(best.columns, place, cols[known], n_seen)
+
+
+def most_popular(model: LowRankModel) -> LowRankModel:
+    """Return a model of rank 0 that scores columns by their number of training entries, to compare rankings with.
+
+    Examples
+    --------
+    >>> import rankwise as rw
+    >>> seen = rw.Observations.from_coo([0, 1, 2, 2], [0, 0, 0, 1], [1.0, 1.0, 1.0, 1.0], (3, 3))
+    >>> model = rw.solve(rw.Problem(seen, "square"), "eglrl", rank=1).model
+    >>> rw.selection.most_popular(model).recommend(0, 2, exclude_seen=False)[0]
+    array([0, 1])
+    """
+    if model.seen is None:
+        raise SettingError("This model was saved without its entries, so the popularity of its columns is not known.")
+    counts = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)
+    none = np.zeros((0, 0)), np.zeros((model.shape[0], 0)), np.zeros((model.shape[1], 0))
+    offsets = Offsets(0.0, np.zeros(model.shape[0]), counts)
+    return LowRankModel(*none, model.row_labels, model.col_labels, offsets=offsets, seen=model.seen)
 
 
 def scores_of_columns(columns: NDArray[np.int64], rows: Array, cols: Array, n_seen: Array) -> RankingScores:

@@ -85,6 +85,26 @@ class ScoringRule:
             if not is_number(power) or not 0 <= power <= 1:
                 raise SettingError(f"`{name}` must be a number from 0 to 1, got {power!r}.")
 
+    @property
+    def part(self) -> str:
+        """Terms of the scores: "low rank", "neighbours" or "both"."""
+        if self.neighbours == "none":
+            return "low rank"
+        return "both" if self.low_rank else "neighbours"
+
+    @property
+    def words(self) -> str:
+        """The settings that matter, for people."""
+        near = {
+            "none": [],
+            "counts": ["neighbours by common rows"],
+            "ridge": [f"ridge regression ({self.ridge:g}, row power {self.ridge_power:g})"],
+        }[self.neighbours]
+        weight = f"{self.low_rank:g} × " if near else ""
+        low_rank = [] if self.part == "neighbours" else [f"{weight}rank {self.rank}"]
+        powers = f"powers {self.row_power:g}, {self.col_power:g}, {self.score_power:g}"
+        return f"{' + '.join(near + low_rank)}; {powers}"
+
 
 class Spectrum(NamedTuple):
     """Singular values and right singular vectors of a scaled matrix, shapes (k,) and (n_cols, k)."""

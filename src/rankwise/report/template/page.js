@@ -176,8 +176,8 @@ class Recommender {
     const known = seen ? "Columns in which the row has an observed entry are left out."
       : "The model does not store which entries were observed, so observed ones may be among them.";
     const scored = risk ? `less ${risk} standard deviations of the column` : "with the part of the columns’ neighbours";
-    const order = best ? `by the prediction ${scored}, as “rankwise recommend” ranks them, at the model’s own rank, and by the `
-      + "low-rank prediction alone at other ranks of the slider above" : "by the prediction at the rank of the slider above";
+    const order = best ? `by the prediction ${scored}, as “rankwise recommend” ranks them, ${contents.clicks ? "with all its parts" : "at the model’s own rank, and by the "
+      + "low-rank prediction alone at other ranks of the slider above"}` : "by the prediction at the rank of the slider above";
     return `The ${SHOWN} best columns ${order}. ${known}${cut}`;
   }
 
@@ -198,11 +198,29 @@ class Recommender {
       table.replaceChildren();
       return;
     }
-    note.textContent = `Row “${model.rows[row]}” at rank ${ranks.rank}:`;
+    note.textContent = `Row “${model.rows[row]}”${contents.clicks ? "" : ` at rank ${ranks.rank}`}:`;
     const found = model.recommend(row, ranks.rank, SHOWN);
     fillTable("recommendations", [["", "place"], ["column", "name"], [contents.predicted, "number"]],
       found.map(({ col, linked }, k) => [k + 1, model.cols[col], predicted(onResponse(contents.link, linked))]));
   }
+}
+
+// Models of clicks: how well they rank, and the settings that were tried.
+function fillClicks() {
+  const found = contents.clicks;
+  show("clicks-section", found);
+  show("rank-section", !found);
+  if (!found) return;
+  show("no-rankings", !found.scores);
+  if (found.scores) fillTable("rankings", [["score", "name"], ["model", "number"], ["most popular", "number"], ["unit", "name"]],
+    found.scores.map(([title, value, popular, unit]) => [title, number(value, 4), number(popular, 4), unit]));
+  byId("parts-words").textContent = found.parts.length
+    ? `Recall and NDCG at 20 of the best settings with each part, on ${found.on} that were held out to choose them.`
+    : "The settings were given, so nothing was compared.";
+  const columns = (first) => [[first, "name"], ["recall@20", "number"], ["NDCG@20", "number"]];
+  const lines = (rows) => rows.map(([words, recall, ndcg]) => [words, number(recall, 4), number(ndcg, 4)]);
+  fillTable("parts", columns("part"), lines(found.parts));
+  fillTable("tried", columns("settings"), lines(found.tried));
 }
 
 function drawValidation() {
@@ -271,6 +289,7 @@ function drawHistory() {
 }
 
 fillAbout();
+fillClicks();
 let recommender = null;
 const ranks = new Ranks(contents.ranks);
 recommender = new Recommender();
