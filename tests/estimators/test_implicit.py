@@ -209,3 +209,29 @@ def test_each_column_keeps_its_heaviest_sources():
     np.fill_diagonal(dense, 0.0)
     least = np.sort(np.abs(dense), axis=0)[-3]
     np.testing.assert_allclose(kept, np.where(np.abs(dense) >= least, dense, 0.0), rtol=1e-6)
+
+
+def pairs_of_columns(seed):
+    """Columns that come in pairs: 100 components of equal size, more than the low-rank term has."""
+    rng = np.random.default_rng(seed)
+    pairs = np.concatenate([rng.permutation(100)[:4] for _ in range(300)])
+    return np.column_stack((np.repeat(np.arange(300), 8), np.stack((2 * pairs, 2 * pairs + 1), axis=1).ravel()))
+
+
+def latent_interests(seed):
+    """Five clicks per row, by four latent factors: most columns that a row would like share no row with its own."""
+    rng = np.random.default_rng(seed)
+    U, V = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (rng.normal(size=(n, 4)) for n in (600, 300)))
+    best = np.argsort(-(6 * U @ V.T + rng.gumbel(size=(600, 300))), axis=1)[:, :5]
+    return np.column_stack((np.repeat(np.arange(600), 5), best.ravel()))
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
+@pytest.mark.parametrize(
+    ("clicks", "right", "wrong"),
+    [(pairs_of_columns, "neighbours", "low rank"), (latent_interests, "low rank", "neighbours")],
+)
+def test_the_part_that_is_right_is_found(clicks, right, wrong, seed):
+    model = rw.ImplicitFactorization(random_state=seed).fit(clicks(seed))
+    assert model.parts_[right].mean > 1.05 * model.parts_[wrong].mean
+    assert model.rule_.part in (right, "both")

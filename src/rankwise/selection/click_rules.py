@@ -23,7 +23,8 @@ N_ROWS = 2000  # rows at most that are scored
 CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
 SCORE_POWERS = (0.1, 0.3, 0.45)
-RANKS = (64, 192, 512, 1024)
+RANKS = (8, 24, 64, 192, 512, 1024)
+N_RANKS = 4  # of them that are tried, the largest up to a quarter of the smaller side
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
 RIDGES = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
 MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
@@ -74,7 +75,7 @@ def choose_rule(
 
 def _ranks(clicks: Observations, rank: int | None) -> tuple[int, ...]:
     most = max(1, min(clicks.shape) // 4)
-    return (min(rank, min(clicks.shape)),) if rank else tuple(sorted({min(k, most) for k in RANKS}))
+    return (min(rank, min(clicks.shape)),) if rank else tuple(sorted({min(k, most) for k in RANKS})[-N_RANKS:])
 
 
 def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
