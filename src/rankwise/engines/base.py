@@ -131,6 +131,16 @@ class Results:
         return np.concatenate(pieces)
 
 
+def join_blocks(join: Join, results: Sequence[Any], buffers: Buffers | None) -> Any:
+    """Return the result of a shard, given those of its blocks of rows in order."""
+    if len(results) == 1:
+        return results[0]
+    parts = Results(join, buffers)
+    for k, result in enumerate(results):
+        parts.add(k, result)
+    return parts.joined()
+
+
 class Engine:
     """Base of the engines, which differ in where the shards are. Results do not depend on the engine.
 
