@@ -307,7 +307,7 @@ class _Scorer:
 
 
 SLOW_REHEARSAL = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
-COMPILING = "compiling kernels for this loss, once: 2 to 8 s on a quiet machine"  # benchmarks/bench_compile.py
+COMPILING = "rankwise compiles kernels for this loss, once: 2 to 8 s on a quiet machine"  # benchmarks/bench_compile.py
 _rehearsed: set[Hashable] = set()
 
 
