@@ -115,7 +115,7 @@ def new_environment() -> Iterator[Row]:
     """The wheel in an environment of its own, and the demo there."""
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
-        pip, quiet = ("-m", "pip"), ("-q", "--disable-pip-version-check")
+        pip, quiet = ("-I", "-m", "pip"), ("-q", "--disable-pip-version-check")  # -I: without PYTHONPATH
         wheel_options = "--no-deps", "--no-build-isolation", "-w", folder
         subprocess.run([sys.executable, *pip, "wheel", *quiet, *wheel_options, str(ROOT)], check=True)
         (wheel,) = room.glob("*.whl")
@@ -124,7 +124,7 @@ def new_environment() -> Iterator[Row]:
         yield {"what": "pip install of the wheel and its dependencies"} | timed(
             python, *pip, "install", *quiet, str(wheel)
         )
-        demo = timed(python, "-m", "rankwise", "demo", NUMBA_CACHE_DIR=str(room / "cache"), PYTHONPATH="")
+        demo = timed(python, "-I", "-m", "rankwise", "demo", NUMBA_CACHE_DIR=str(room / "cache"))
         yield {"what": "rankwise demo in a new environment"} | demo | {"bar": 25.0}
 
 

@@ -13,7 +13,7 @@ from .build import starts_of
 
 MIN_SHARD, MAX_SHARD = 1 << 17, 1 << 22  # entries of a shard
 N_SHARDS = 16  # shards of a matrix of medium size
-MIN_BLOCK, N_BLOCKS = 1 << 13, 8  # entries of a block of a shard, and blocks at most
+MIN_BLOCK, N_BLOCKS = 1 << 15, 8  # entries of a block of a shard, and blocks at most
 PER_ROW = 8  # cost of a row, in entries
 
 
