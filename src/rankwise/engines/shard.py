@@ -22,7 +22,7 @@ from ..losses import Loss
 from ..observations import Piece
 from ..observations.build import rows_of
 from ..observations.shards import count_blocks, cut_blocks
-from .base import Buffers, join_blocks
+from .base import Buffers, Results
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
 
@@ -75,8 +75,11 @@ class Shard:
 
     def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
-        results = [operation.method(part, *args) for part in self.parts(operation)]
-        return join_blocks(operation.join, results, self.buffers)
+        if operation.by_block and self.n_blocks > 1:
+            results = Results(operation.join, self.buffers)
+            results.add(0, *(operation.method(block, *args) for block in self._blocks))
+            return results.joined()
+        return operation.method(self, *args)
 
     def parts(self, operation: AnyOperation) -> Sequence["Shard"]:
         """Return blocks of this shard's rows that threads may share under an operation, or the shard alone."""

@@ -14,7 +14,7 @@ from joblib.parallel import get_active_backend
 
 from .._checks import is_whole
 from .._errors import SettingError
-from .base import Buffers, Engine, Results, join_blocks
+from .base import Buffers, Engine, Results
 from .operations import AnyOperation
 
 WORTH = 1e-4  # seconds of work per thread: with less, waking another thread gains little
@@ -209,7 +209,7 @@ class _Round:
             part = self.parts[self.joined]
             self.blocks.append(self.waiting.pop(self.joined))
             if part.last:
-                self.results.add(part.number, join_blocks(self.operation.join, self.blocks, self.results.tree.buffers))
+                self.results.add(part.number, *self.blocks)
                 self.blocks = []
             self.joined += 1
         self.turn.notify_all()
