@@ -24,8 +24,8 @@ test: $(TEST_READY)  ## Run the fast tests, file by file in two processes
 test-all: $(TEST_READY)  ## Run all tests, the slow ones included
 	$(TWICE)
 
-# One environment per Python, .venv-3.12 and so on; a Python that is not on the PATH is left out.
-PYTHONS ?= python3.11 python3.12 python3.13
+# One environment per Python, .venv-3.12 and so on: all that pyenv has, else those on the PATH.
+PYTHONS ?= $(or $(wildcard $(HOME)/.pyenv/versions/3.1[1-9]*/bin/python),python3.11 python3.12 python3.13 python3.14)
 test-pythons:  ## Run the fast tests on each of PYTHONS that is installed
 	@set -e; for python in $(PYTHONS); do \
 	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "$$python is left out: it does not run."; continue; }; \

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from joblib.externals.loky import get_reusable_executor
 
 import rankwise as rw
 from rankwise.cli import compile as compiling
@@ -44,6 +46,11 @@ def run(*command, folder):
     return done.stdout
 
 
+def who(name):
+    time.sleep(0.3)
+    return os.getpid()
+
+
 @pytest.mark.parametrize(
     ("loss", "maker"), [("logistic", "signed_network"), pytest.param("huber", "ratings", marks=pytest.mark.slow)]
 )
@@ -53,6 +60,21 @@ def test_a_fit_after_compile_compiles_nothing(loss, maker, tmp_path):
     (folder,) = tmp_path.glob("rankwise/numba/*")
     assert f"{loss}: " in text and str(folder) in text
     assert run("-c", FIT.format(maker), folder=tmp_path).split() == ["[]"]
+
+
+def test_losses_after_the_first_are_compiled_in_two_other_processes(monkeypatch):
+    names = ["logistic", "bernoulli", "logistic", "bernoulli", "logistic"]
+    processes = []
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 2)
+    monkeypatch.setattr(compiling, "_compile", who)
+    monkeypatch.setattr(compiling, "_line", lambda name, process: processes.append(process) or name)
+    try:
+        done = CliRunner().invoke(main, ["compile", *(part for name in names for part in ("--loss", name))])
+    finally:
+        get_reusable_executor().shutdown(wait=True)
+    assert done.exit_code == 0 and done.stdout.split()[:5] == names, done.output
+    first, *others, _ = processes  # the last is the time in all
+    assert first == os.getpid() not in others and len(set(others)) <= 2
 
 
 def test_the_losses_by_default_are_those_that_auto_chooses():

@@ -4,6 +4,7 @@ Run as a script, this file prints digests of fits, so that tests can ask other p
 """
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from functools import cache, reduce
 from itertools import product
 from multiprocessing import get_context
 from operator import add
+from unittest.mock import patch
 
 import joblib
 import numpy as np
@@ -22,6 +24,7 @@ from joblib.externals.loky import get_reusable_executor
 from rankwise import Observations, Problem, Ridged, SettingError, solve
 from rankwise.engines import Join, Results, Shard, Threads, operation, threads, usable_cores
 from rankwise.losses import Absolute, Logistic, Square
+from rankwise.observations import shards as cutting
 from rankwise.solvers import (
     AISImpute,
     AltMin,
@@ -43,12 +46,15 @@ CONFIGURATIONS = [
 
 @cache
 def signs():
-    """Noisy signs on five shards, with enough rows for BLAS to split a dot product between its threads."""
+    """Noisy signs on eight shards, with enough rows for BLAS to split a dot product between its threads."""
     rng, shape = np.random.default_rng(33), (45_000, 1500)
     rows, cols = np.divmod(np.unique(rng.integers(0, shape[0] * shape[1], 350_000)), shape[1])
     left, right = (rng.normal(size=(size, 4)) for size in shape)
     scores = np.sum(left[rows] * right[cols], axis=1) + rng.normal(size=rows.size)
-    return Observations.from_coo(rows, cols, np.where(scores > 0, 1.0, -1.0), shape)
+    observations = Observations.from_coo(rows, cols, np.where(scores > 0, 1.0, -1.0), shape)
+    with patch.object(cutting, "MIN_SHARD", 1 << 15):
+        assert observations.cuts().size == 9  # of which the matrix keeps a note
+    return observations
 
 
 def digest(configuration, n_jobs=None, seed=0):
@@ -161,10 +167,13 @@ def test_what_is_no_number_of_cores_is_refused(n_jobs):
 
 
 class FakeShard:
-    """A shard that returns a number, after what it is told to do first."""
+    """A shard that returns a number, after what it is told to do first; `blocks` are shards of their own."""
 
-    def __init__(self, number, before=None):
-        self.number, self.before = number, before
+    def __init__(self, number, before=None, blocks=()):
+        self.number, self.before, self.blocks, self.n_blocks = number, before, blocks, max(1, len(blocks))
+
+    def parts(self, operation):
+        return self.blocks if operation.by_block and self.blocks else [self]
 
     def run(self, operation, args):
         if self.before is not None:
@@ -183,7 +192,7 @@ class FakeShard:
     def other_piece(self):
         return np.array([self.number])
 
-    @operation(Join.BOTH)
+    @operation(Join.BOTH, by_block=True)
     def pair(self):
         return np.array([self.number]), np.array([self.number])
 
@@ -238,6 +247,19 @@ def test_sums_fold_in_one_order_whatever_order_results_come_in():
         assert engine.run(FakeShard.piece).tolist() == TELLTALE
     finally:
         engine.close()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_blocks_are_summed_by_shard_before_shards_are(n_jobs):
+    blocks = [TELLTALE[:1], TELLTALE[1:6], TELLTALE[6:]]
+    shards = [FakeShard(math.nan, blocks=[FakeShard(number) for number in numbers]) for numbers in blocks]
+    engine = Threads(shards, n_jobs)
+    try:
+        assert engine.n_jobs == n_jobs
+        pieces, total = engine.run(FakeShard.pair)
+    finally:
+        engine.close()
+    assert pieces.tolist() == TELLTALE and total.tolist() == [by_tree([by_tree(numbers) for numbers in blocks])]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])

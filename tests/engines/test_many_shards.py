@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers import make_observations
 
-from rankwise import Problem, solve
-from rankwise.engines import Offsets
+from rankwise import Problem, ShardFolder, solve, write_shards
+from rankwise.engines import Offsets, Shard
 from rankwise.losses import Logistic, Square
 from rankwise.observations import shards as cutting
 from rankwise.solvers import BayesSweeps, FactorSweeps
@@ -13,16 +13,20 @@ from rankwise.solvers import BayesSweeps, FactorSweeps
 SHAPE = (60, 17)
 
 
-def problems(loss, monkeypatch, **options):
-    """The same problem as one shard and as several, moved to the same place."""
+def problems(loss, monkeypatch, part="MIN_SHARD", **options):
+    """The same problem as one shard of one block, and as several shards or blocks, moved to the same place."""
     found = []
     for smallest in (1 << 16, 40):
-        monkeypatch.setattr(cutting, "MIN_SHARD", smallest)
+        monkeypatch.setattr(cutting, part, smallest)
         seen = make_observations(loss, np.random.default_rng(2), SHAPE, 0.5, weights=True)
         found.append(Problem(seen, loss, dtype=np.float64, **options))
     one, many = found
-    assert len(one.engine.shards) == 1 and len(many.engine.shards) > 4
+    assert _n_parts(one) == 1 and _n_parts(many) > 4
     return found
+
+
+def _n_parts(problem):
+    return sum(len(shard.parts(Shard.solve_rows)) for shard in problem.engine.shards)
 
 
 def moved(problem):
@@ -66,11 +70,25 @@ def test_values_lines_and_coefficients_are_those_of_one_shard(monkeypatch, loss,
     np.testing.assert_allclose(*answers, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("part", ["MIN_SHARD", "MIN_BLOCK"])
 @pytest.mark.parametrize("solver", [FactorSweeps(), BayesSweeps()], ids=["factors", "bayes"])
-def test_sweeps_are_those_of_one_shard(monkeypatch, solver):
-    one, many = (solve(problem, solver, rank=2, max_iter=3) for problem in problems(Square(), monkeypatch))
+def test_sweeps_are_those_of_one_shard_and_block(monkeypatch, solver, part):
+    one, many = (solve(problem, solver, rank=2, max_iter=3) for problem in problems(Square(), monkeypatch, part))
     np.testing.assert_allclose(many.model.to_dense(), one.model.to_dense(), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(many.history.column("value"), one.history.column("value"), rtol=1e-8)
+
+
+def test_blocks_of_a_shard_have_the_same_bits_in_memory_and_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setattr(cutting, "MIN_SHARD", 150)
+    monkeypatch.setattr(cutting, "MIN_BLOCK", 20)
+    seen = make_observations(Square(), np.random.default_rng(2), SHAPE, 0.5)
+    stored = write_shards([(seen.rows, seen.cols, seen.targets)], tmp_path / "shards", shape=SHAPE)
+    found = []
+    for data, n_jobs in ((seen, 1), (seen, 3), (ShardFolder(stored), 2)):
+        problem = Problem(data, Square(), n_jobs=n_jobs)
+        assert len(problem.engine.shards) == 2
+        found.append(solve(problem, BayesSweeps(), rank=2, max_iter=3).model.to_dense().tobytes())
+    assert len(set(found)) == 1
 
 
 def test_the_transpose_has_the_threads_that_were_asked_for(monkeypatch):

@@ -376,7 +376,10 @@ def test_tables_that_cannot_be_learned_get_one_sentence(columns, kinds, error, m
 
 @pytest.mark.parametrize(
     ("table", "message"),
-    [(pa.table({"a": [1.0, 2.0]}), "A pyarrow Table"), (pl.LazyFrame({"a": [1.0, 2.0]}), "A polars LazyFrame")],
+    [
+        (pa.table({"a": [1.0, 2.0]}), "Data of type pyarrow.Table"),
+        (pl.LazyFrame({"a": [1.0, 2.0]}), "Data of type polars.LazyFrame"),
+    ],
 )
 def test_frames_that_cannot_be_written_to_get_one_sentence(table, message):
     with pytest.raises(rw.DataError, match=f"{message} cannot be filled; make it a data frame first"):

@@ -89,7 +89,7 @@ class Results:
     Attributes
     ----------
     pieces : list of (int, object)
-        Shard numbers and what is to be concatenated: an array, or a tuple of arrays.
+        Shard numbers and what is to be concatenated: an array, or a tuple of arrays; one item for every block.
     tree : TreeSum
         What is to be summed.
     """
@@ -98,16 +98,21 @@ class Results:
         self.join, self.tree = join, TreeSum(buffers)
         self.pieces: list[tuple[int, Any]] = []
 
-    def add(self, number: int, result: Any) -> None:
-        """Add the result of one shard; shards must come in order."""
-        if self.join is Join.SUM:
-            self.tree.add(Node(number, 1, result))
-        elif self.join is Join.CONCATENATE:
-            self.pieces.append((number, result))
-        elif self.join is Join.BOTH:
-            piece, term = result
-            self.pieces.append((number, piece))
-            self.tree.add(Node(number, 1, term))
+    def add(self, number: int, *results: Any) -> None:
+        """Add the result of one shard, or the results of its blocks of rows; both must come in order.
+
+        Terms of blocks are summed before shards are, along a tree of their own.
+        """
+        pieces: Sequence[Any] = results if self.join is Join.CONCATENATE else ()
+        terms: Sequence[Array] = results if self.join is Join.SUM else ()
+        if self.join is Join.BOTH:
+            pieces, terms = zip(*results, strict=True)
+        self.pieces.extend((number, piece) for piece in pieces)
+        if terms:
+            blocks = TreeSum(self.tree.buffers)
+            for k, term in enumerate(terms):
+                blocks.add(Node(k, 1, term))
+            self.tree.add(Node(number, 1, blocks.total()))
 
     def merge(self, parts: Iterable["Results"]) -> None:
         """Add the results of all shards, which several workers hold in parts."""

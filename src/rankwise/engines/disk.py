@@ -6,6 +6,7 @@ import re
 import tempfile
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -182,7 +183,7 @@ class StoredShard:
     def __init__(self, entries: StoredEntries, k: int, loss: Loss, scratch: Scratch) -> None:
         self.entries, self.k, self.loss, self.scratch = entries, k, loss, scratch
         self.buffers = Buffers()
-        self.step, self.shifted = 0, False
+        self.step, self.shifted, self.n_blocks = 0, False, 1
         self._piece: Piece | None = None
 
     def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
@@ -197,6 +198,10 @@ class StoredShard:
         result = shard.run(operation, args)
         self.step, self.shifted = shard.step, shard.base is not None
         return result
+
+    def parts(self, operation: AnyOperation) -> Sequence["StoredShard"]:
+        """Return the shard alone: one thread maps it, and takes its blocks in turn."""
+        return (self,)
 
     def _array(self, name: str) -> Array:
         return self.scratch.array(name, self.k)

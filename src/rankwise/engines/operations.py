@@ -39,6 +39,8 @@ class Operation(Generic[ResultT, *ArgsT]):
     by_col : tuple of str
         Arguments, or parts of them, with one line for every column of the matrix. A cluster sends them without padding,
         columns of zeros at the end, and may leave out lines of columns in which a worker has no entries.
+    by_block : bool
+        Whether threads share the rows of a shard, in blocks: for operations that take long and have no sums by column.
 
     Attributes
     ----------
@@ -47,10 +49,15 @@ class Operation(Generic[ResultT, *ArgsT]):
     """
 
     def __init__(
-        self, method: Callable[[Any, *ArgsT], ResultT], join: Join, by_row: tuple[str, ...], by_col: tuple[str, ...]
+        self,
+        method: Callable[[Any, *ArgsT], ResultT],
+        join: Join,
+        by_row: tuple[str, ...],
+        by_col: tuple[str, ...],
+        by_block: bool,
     ) -> None:
         self.__doc__ = method.__doc__
-        self.method, self.join, self.by_row, self.by_col = method, join, by_row, by_col
+        self.method, self.join, self.by_row, self.by_col, self.by_block = method, join, by_row, by_col, by_block
         self.parameters = tuple(signature(method).parameters)[1:]
         if unknown := {path.partition(".")[0] for path in by_row + by_col} - set(self.parameters):
             raise TypeError(f"{method.__name__} has no argument {', '.join(sorted(unknown))}.")
@@ -77,12 +84,12 @@ Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 
 def operation(
-    join: Join, *, by_row: tuple[str, ...] = (), by_col: tuple[str, ...] = ()
+    join: Join, *, by_row: tuple[str, ...] = (), by_col: tuple[str, ...] = (), by_block: bool = False
 ) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
     """Declare a method of a shard as an operation; see `Operation` for the parameters."""
 
     def declare(method: Callable[[Any, *ArgsT], ResultT]) -> Operation[ResultT, *ArgsT]:
-        return Operation(method, join, by_row, by_col)
+        return Operation(method, join, by_row, by_col, by_block)
 
     return declare
 

@@ -1,7 +1,9 @@
 """Row shards: some rows of the observed matrix with the prediction at their entries, and the operations on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,8 @@ from ..kernels.tile_losses import TileLoss
 from ..losses import Loss
 from ..observations import Piece
 from ..observations.build import rows_of
-from .base import Buffers
+from ..observations.shards import count_blocks, cut_blocks
+from .base import Buffers, Results
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
 
@@ -53,6 +56,7 @@ class Shard:
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
         self.base: Array | None = None
         self.step = 0
+        self.n_blocks = count_blocks(self.indices.size)
 
     @cached_property
     def predicted(self) -> Array:
@@ -71,7 +75,28 @@ class Shard:
 
     def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
+        if operation.by_block and self.n_blocks > 1:
+            results = Results(operation.join, self.buffers)
+            results.add(0, *(operation.method(block, *args) for block in self._blocks))
+            return results.joined()
         return operation.method(self, *args)
+
+    def parts(self, operation: AnyOperation) -> Sequence["Shard"]:
+        """Return blocks of this shard's rows that threads may share under an operation, or the shard alone."""
+        return self._blocks if operation.by_block and self.n_blocks > 1 else (self,)
+
+    @cached_property
+    def _blocks(self) -> list["Shard"]:
+        return [self._block(first, last) for first, last in pairwise(cut_blocks(self.indptr).tolist())]
+
+    def _block(self, first: int, last: int) -> "Shard":
+        """Return some rows as a shard without a prediction."""
+        block, entries = copy(self), slice(int(self.indptr[first]), int(self.indptr[last]))
+        block.start, block.stop, block.n_blocks = self.start + first, self.start + last, 1
+        block.indptr = _fixed(self.indptr[first : last + 1] - self.indptr[first])
+        block.indices, block.targets = self.indices[entries], self.targets[entries]
+        block.weights = None if self.weights is None else self.weights[entries]
+        return block
 
     @operation(Join.SUM)
     def evaluate(self) -> Array:
@@ -199,7 +224,7 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    @operation(Join.CONCATENATE, by_col=("block",))
+    @operation(Join.CONCATENATE, by_col=("block",), by_block=True)
     def gather(self, block: Array, width: int) -> Array:
         """Sums of the rows of `block` over every row's columns.
 
@@ -243,7 +268,7 @@ class Shard:
         parts = numbers[own][rows[found]], self.indices[found], self.targets[found], weights
         return np.column_stack([part.astype(np.float64) for part in parts])
 
-    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), by_col=("design",))
+    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), by_col=("design",), by_block=True)
     def solve_rows(
         self, design: Design, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
@@ -257,7 +282,7 @@ class Shard:
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.array(sums)
 
-    @operation(Join.SUM, by_row=("means", "variances"), by_col=("design",))
+    @operation(Join.SUM, by_row=("means", "variances"), by_col=("design",), by_block=True)
     def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -17,7 +17,7 @@ from .._errors import SettingError
 from .base import Buffers, Engine, Results
 from .operations import AnyOperation
 
-WORTH = 1.5e-4  # seconds of work per thread: waking another thread takes as long
+WORTH = 1e-4  # seconds of work per thread: with less, waking another thread gains little
 
 
 def usable_cores(n_jobs: int | None = -1) -> int:
@@ -87,6 +87,10 @@ class ShardLike(Protocol):
     """A shard, in memory or on disk."""
 
     buffers: Buffers
+    n_blocks: int
+
+    def parts(self, operation: AnyOperation) -> Sequence["ShardLike"]:
+        """Return the parts of this shard that threads may share under an operation."""
 
     def run(self, operation: AnyOperation, args: tuple[Any, ...]) -> Any:
         """Return the result of an operation on this shard."""
@@ -95,10 +99,10 @@ class ShardLike(Protocol):
 class Threads(Engine):
     """Runs operations on shards in threads. Results do not depend on `n_jobs`.
 
-    Threads take shards in order; the one that completes the next shard in order adds its result, so sums are made
-    along one tree, see `TreeSum`. At most ``n_jobs + 2`` results wait, and one partial sum per doubling of the shards.
-    The pool starts with the first operation and ends with `close`. An operation whose last round was short runs on
-    fewer threads.
+    Threads take shards, or blocks of shards, in order; the one that completes the next in order adds its result, so
+    sums are made along one tree, see `TreeSum`. At most ``n_jobs + 2`` results wait, and one partial sum per doubling
+    of the shards. The pool starts with the first operation and ends with `close`. An operation whose last round was
+    short runs on fewer threads.
 
     Parameters
     ----------
@@ -114,9 +118,10 @@ class Threads(Engine):
     ) -> None:
         self.shards = shards
         self.numbers = range(len(shards)) if numbers is None else numbers
-        self.n_jobs = min(usable_cores(n_jobs), len(shards))
+        self.n_jobs = min(usable_cores(n_jobs), sum(shard.n_blocks for shard in shards))
         self.pool = ThreadPool(self.n_jobs)
         self.rounds = 0
+        self._parts: dict[bool, list[_Part]] = {}
         self.busy: dict[AnyOperation, float] = {}  # processor seconds of each operation's last round
         self.buffers = Buffers()
         for shard in shards:
@@ -126,13 +131,24 @@ class Threads(Engine):
         """Run an operation on every shard and return the results before they are joined."""
         self.rounds += 1
         results = Results(operation.join, self.buffers)
-        round_ = _Round(self, operation, args, results)
+        parts = self._parts_under(operation)
+        round_ = _Round(parts, self.n_jobs + 2, operation, args, results)
         worth = self.busy.get(operation, math.inf) / WORTH
-        self.pool.run(round_.work, max(1, int(min(self.n_jobs, worth))))
+        self.pool.run(round_.work, max(1, int(min(self.n_jobs, len(parts), worth))))
         if round_.error is not None:
             raise round_.error
         self.busy[operation] = round_.busy
         return results
+
+    def _parts_under(self, operation: AnyOperation) -> list["_Part"]:
+        if operation.by_block not in self._parts:
+            numbered = (
+                (number, shard.parts(operation)) for number, shard in zip(self.numbers, self.shards, strict=True)
+            )
+            self._parts[operation.by_block] = [
+                _Part(part, number, part is parts[-1]) for number, parts in numbered for part in parts
+            ]
+        return self._parts[operation.by_block]
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Call `work` with each item in the threads; return the results in order."""
@@ -145,28 +161,39 @@ class Threads(Engine):
         self.pool.close()
 
 
-class _Round:
-    """One operation on all shards: which are taken, and which results wait for earlier ones."""
+class _Part(NamedTuple):
+    """A shard or one of its blocks, which one thread takes."""
 
-    def __init__(self, engine: Threads, operation: AnyOperation, args: tuple[Any, ...], results: Results) -> None:
-        self.shards, self.numbers, self.lookahead = engine.shards, engine.numbers, engine.n_jobs + 2
+    shard: ShardLike
+    number: int  # of the shard
+    last: bool  # of its shard
+
+
+class _Round:
+    """One operation on all shards: which parts are taken, and which results wait for earlier ones."""
+
+    def __init__(
+        self, parts: Sequence[_Part], lookahead: int, operation: AnyOperation, args: tuple[Any, ...], results: Results
+    ) -> None:
+        self.parts, self.lookahead = parts, lookahead
         self.operation, self.args, self.results = operation, args, results
         self.taken = itertools.count()
         self.joined = 0
         self.waiting: dict[int, Any] = {}
+        self.blocks: list[Any] = []  # results of the first blocks of the next shard
         self.turn = threading.Condition()
         self.error: BaseException | None = None
         self.busy = 0.0
 
     def work(self) -> None:
-        """Take the next shard, run the operation, add the results that are next in order; until none is left."""
+        """Take the next part, run the operation, add the results that are next in order; until none is left."""
         began = time.thread_time()  # waiting for a lock does not count
         try:
-            while (index := next(self.taken)) < len(self.shards) and self.error is None:
+            while (index := next(self.taken)) < len(self.parts) and self.error is None:
                 with self.turn:
                     while index >= self.joined + self.lookahead and self.error is None:
                         self.turn.wait()
-                result = self.shards[index].run(self.operation, self.args)
+                result = self.parts[index].shard.run(self.operation, self.args)
                 with self.turn:
                     self.waiting[index] = result
                     self._add_ready()
@@ -179,6 +206,10 @@ class _Round:
 
     def _add_ready(self) -> None:
         while self.joined in self.waiting:
-            self.results.add(self.numbers[self.joined], self.waiting.pop(self.joined))
+            part = self.parts[self.joined]
+            self.blocks.append(self.waiting.pop(self.joined))
+            if part.last:
+                self.results.add(part.number, *self.blocks)
+                self.blocks = []
             self.joined += 1
         self.turn.notify_all()

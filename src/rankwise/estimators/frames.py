@@ -42,8 +42,8 @@ def as_table(X: Any) -> Any:
         library = type(X).__module__.partition(".")[0]
         if is_lazy(X) or library not in EAGER:
             raise DataError(
-                f"A {library} {type(X).__name__} cannot be filled; make it a data frame first, as `to_pandas()` or "
-                "`collect()` does."
+                f"Data of type {library}.{type(X).__name__} cannot be filled; make it a data frame first, as "
+                "`to_pandas()` or `collect()` does."
             )
         n_rows, n_columns = as_frame(X).shape
         if not n_rows or not n_columns:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from .build import starts_of
 
-MIN_SHARD, MAX_SHARD = 1 << 15, 1 << 22  # entries of a shard
+MIN_SHARD, MAX_SHARD = 1 << 17, 1 << 22  # entries of a shard
 N_SHARDS = 16  # shards of a matrix of medium size
+MIN_BLOCK, N_BLOCKS = 1 << 15, 8  # entries of a block of a shard, and blocks at most
 PER_ROW = 8  # cost of a row, in entries
 
 
@@ -24,11 +25,27 @@ def cut_rows(indptr: NDArray[np.uint64], n_cols: int) -> NDArray[np.int64]:
     up to eight entries more than it has, so that shards of many short rows have fewer entries; at most as many as a row
     has on average, which keeps the shard of the longest rows below twice its share.
     """
-    n_rows, n_observed = indptr.size - 1, int(indptr[-1])
+    n_observed = int(indptr[-1])
     size = min(max(n_observed // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))
     n_shards = _even(n_observed // size)
+    return _cut_evenly(indptr, n_shards)
+
+
+def count_blocks(n_observed: int) -> int:
+    """Return the number of blocks of a shard of so many entries, at least one."""
+    return _even(min(N_BLOCKS, n_observed // MIN_BLOCK))
+
+
+def cut_blocks(indptr: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the first row of every block of a shard, and the number of rows; shape (n_blocks + 1,)."""
+    return _cut_evenly(indptr, count_blocks(int(indptr[-1])))
+
+
+def _cut_evenly(indptr: NDArray[np.uint64], n_parts: int) -> NDArray[np.int64]:
+    """Return the first rows of parts of about equal work, and the number of rows; each part has entries."""
+    n_rows, n_observed = indptr.size - 1, int(indptr[-1])
     work = indptr + row_work(n_rows, n_observed) * np.arange(n_rows + 1, dtype=np.uint64)
-    boundaries = np.arange(1, n_shards, dtype=np.uint64) * work[-1] // np.uint64(n_shards)
+    boundaries = np.arange(1, n_parts, dtype=np.uint64) * work[-1] // np.uint64(n_parts)
     inner = np.searchsorted(work, boundaries, side="left")
     begins, first = np.unique(indptr[inner], return_index=True)
     inner = inner[first[(begins > 0) & (begins < n_observed)]]  # no shard without entries

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -307,15 +308,21 @@ class _Scorer:
 
 
 SLOW_REHEARSAL = 1.0  # seconds of rehearsal after which a warning says that kernels are being compiled
-COMPILING = "compiling kernels for this loss, once: 2 to 8 s on a quiet machine"  # benchmarks/bench_compile.py
+COMPILING = "rankwise compiles kernels, once for each loss and method: 2 to 8 s on a quiet machine"  # bench_compile
 _rehearsed: set[Hashable] = set()
+
+
+@cache
+def _announce() -> None:
+    """Log that kernels are compiled; once per process, since the text holds for later fits too."""
+    log.warning(COMPILING, extra={"phase": "compiling"})
 
 
 def _rehearse(objective: Objective, solver: Solver[Any, Any]) -> float:
     """Run the solver on a tiny objective of the same kind, so that compilation does not count as solving time.
 
-    A long compilation is reported by a warning of the logger "rankwise", which Python shows by default. Returns the
-    seconds it took.
+    The first long compilation of a process is reported by a warning of the logger "rankwise", which Python shows by
+    default. Returns the seconds it took.
     """
     if not isinstance(objective, Rehearsable):
         return 0.0
@@ -324,8 +331,7 @@ def _rehearse(objective: Objective, solver: Solver[Any, Any]) -> float:
     if key in _rehearsed:
         return 0.0
     start = time.perf_counter()
-    extra = {"extra": {"phase": "compiling"}}
-    warning = threading.Timer(SLOW_REHEARSAL, log.warning, [COMPILING], extra)
+    warning = threading.Timer(SLOW_REHEARSAL, _announce)
     warning.daemon = True
     warning.start()
     try:
