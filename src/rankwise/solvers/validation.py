@@ -75,6 +75,11 @@ NO_OFFSETS = Need(
     _has_no_offsets,
     "remove `offsets` from the `Problem`, or subtract them from the targets",
 )
+OBSERVED_ONLY = Need(
+    "a sum over the observed entries alone",
+    lambda f: getattr(f, "cells", None) is None,
+    'remove `everywhere`, or use method="factors", "bayes", "glrl" or "eglrl"',
+)
 IN_MEMORY = Need("the entries in memory", _is_in_memory, ANOTHER)
 
 
