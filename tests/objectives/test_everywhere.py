@@ -38,7 +38,9 @@ class DenseTerm:
         self.base = np.broadcast_to(base, SHAPE)
         self.w = np.ones(entries.n_observed) if entries.weights is None else entries.weights
         counts = [np.bincount(part, self.w, n) for part, n in zip((entries.rows, entries.cols), SHAPE, strict=True)]
-        r, d = (np.maximum(part, 1) ** power for part, power in zip(counts, (term.row_power, term.col_power), strict=True))
+        r, d = (
+            np.maximum(part, 1) ** power for part, power in zip(counts, (term.row_power, term.col_power), strict=True)
+        )
         self.cells = term.weight * np.outer(r, d)
 
     def value(self, X):
