@@ -100,7 +100,8 @@ def _description(objective: Objective) -> str:
     if not isinstance(objective, Entrywise):
         return name
     entries = "" if _is_in_memory(objective) else f" and entries in a {type(objective.observations).__name__}"
-    return f"{name} with loss {objective.loss!r}{entries}"
+    term = "" if getattr(objective, "cells", None) is None else " and a term of all cells"
+    return f"{name} with loss {objective.loss!r}{entries}{term}"
 
 
 def need_positive(name: str, value: object, optional: bool = False) -> None:
