@@ -28,8 +28,7 @@ from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
 
-# Parts that have a transpose.
-FLIPPED = ("offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned", "cells")
+FLIPPED = "offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned", "cells"  # transposable
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +116,11 @@ class LowRankModel(Labelled):
     def longest(self) -> int:
         """The largest rank on the path."""
         return int(self.path.shape[0])
+
+    @property
+    def ranks_clicks(self) -> bool:
+        """Whether scores rank the columns of clicks, and predict no value."""
+        return self.encoder is not None or self.neighbours is not None
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]  # the base's can be set
@@ -372,7 +376,7 @@ class LowRankModel(Labelled):
 
     def transposed(self) -> "LowRankModel":
         """Model of the transpose: rows and columns exchanged; SettingError for a model of clicks, which has none."""
-        if self.encoder is not None:
+        if self.ranks_clicks:
             raise SettingError("A model of clicks has no transpose: its scores are sums over the columns of a row.")
         flipped = {name: part.transposed() for name in FLIPPED if (part := getattr(self, name)) is not None}
         flipped["seen"] = None if self.seen is None else self.seen.transposed(self.shape[1])

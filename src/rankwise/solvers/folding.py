@@ -83,9 +83,9 @@ def fold_in(
     """
     check_choice("axis", axis, AXES)
     need_positive("tol", tol, optional=True)
+    if model.ranks_clicks and axis != "rows":
+        raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
     if model.encoder is not None:
-        if axis != "rows":
-            raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
         return _encoded(model, NewRows.read(model, new, axis, names))
     base = model if axis == "rows" else model.transposed()
     units = units_of_model(replace(base, loss=_loss(model, loss)))
