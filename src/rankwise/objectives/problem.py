@@ -77,12 +77,12 @@ class Problem:
         self.strong_convexity = 0.0
         self.current = Point(self.shape, self.dtype)
         self._columns: Engine | None = None
+        self.engine.recover = self.current.replay
         self.everywhere = _checked_everywhere(everywhere)
         self.cells: Cells | None = None  # of the targets; those of the term are in the units of the loss
         self._term: CellTerm | None = None
         if self.everywhere is not None:
             self._set_cells(self.everywhere)
-        self.engine.recover = self.current.replay
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
             self.fix_offsets(offsets)
@@ -285,7 +285,9 @@ class Problem:
 
     def _set_cells(self, everywhere: Everywhere) -> None:
         """Make the term of all cells, in the units of the loss."""
-        counts = (entries.row_weights() for entries in (self.observations, self.observations.transposed()))
+        counts: Any = map(np.ones, self.shape)
+        if everywhere.row_power or everywhere.col_power:  # without the transpose, which pursuits do not need
+            counts = (sums[:, 0] for sums in self.engine.run(Shard.moments, 0.0, 1.0, None))
         self.cells = Cells.of(everywhere, *counts)
         self._term = CellTerm(self.cells.in_units(self.loss.units), self.current, self.engine)
         self.strong_convexity = self._term.strong_convexity

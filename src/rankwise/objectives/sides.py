@@ -101,14 +101,14 @@ class Side:
         self,
         other: "Side",
         settings: RowSettings,
-        cells: Cells | None = None,
         shared: Any = None,
         penalty: Any = None,
+        cells: Cells | None = None,
     ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        `cells` is the term of all cells, if the objective has one; else a shared quadratic may be given. This and the
-        penalty are of types that `rankwise.kernels.row_parts` has rules for.
+        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
+        term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))

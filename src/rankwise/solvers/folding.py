@@ -346,7 +346,7 @@ class RowFolder:
         before, learned = side.means, self.learned
         smoothing = max(learned.smoothing, 2500 * learned.smoothing * 0.25**k)
         settings = RowSettings(self._constant, self.base.scale, learned.uncertain, smoothing)
-        side.improve(Side.from_learned(learned.cols, side.engine), settings, cells)
+        side.improve(Side.from_learned(learned.cols, side.engine), settings, cells=cells)
         if self.loss.quadratic:  # solved exactly
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))

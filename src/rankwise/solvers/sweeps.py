@@ -136,7 +136,7 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def _improve(self, problem: Problem, state: SweepState, side: Side, other: Side) -> HalfSweep:
         cells = problem.cells_of("rows" if side is state.rows else "columns")
-        sums = side.improve(other, state.settings(self.uncertain), cells)
+        sums = side.improve(other, state.settings(self.uncertain), cells=cells)
         if sums.curvatures > 0:
             state.curvature = sums.curvatures / state.weight
         return sums
