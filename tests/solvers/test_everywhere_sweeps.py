@@ -6,7 +6,18 @@ from helpers import targets_for
 from numpy.testing import assert_allclose
 from sweep_cases import run
 
-from rankwise import Checkpoint, Everywhere, Observations, Problem, ShardFolder, fold_in, load, solve, write_shards
+from rankwise import (
+    Checkpoint,
+    Everywhere,
+    MatrixCompletion,
+    Observations,
+    Problem,
+    ShardFolder,
+    fold_in,
+    load,
+    solve,
+    write_shards,
+)
 from rankwise.losses import get as get_loss
 from rankwise.observations import shards as cutting
 from rankwise.solvers import BayesSweeps, FactorSweeps
@@ -207,3 +218,15 @@ def test_a_warm_start_takes_more_rows(solver):
     warm = solve(more, solver, rank=2, start=model)
     assert warm.model.shape == (34, 20)
     assert warm.history[-1].value <= warm.history[0].value * (1 + 1e-6)
+
+
+def test_an_estimator_with_the_term_is_the_solver_and_keeps_it_in_files(tmp_path):
+    entries, settings = clicks(), {"rank": 3, "method": "factors", "offsets": "none", "ridge": 0.3, "max_iter": 4}
+    fitted = MatrixCompletion("square", everywhere=TERM, **settings).fit(entries)
+    fitted.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    solver = FactorSweeps(ridge=0.3, offsets="none")
+    model = solve(Problem(entries, "square", everywhere=TERM), solver, rank=3, max_iter=4).model
+    assert np.array_equal(fitted.model_.U, model.U) and np.array_equal(loaded.model_.U, model.U)
+    assert loaded.everywhere == loaded.model_.cells.everywhere == TERM
+    assert np.array_equal(loaded.fit(entries).model_.U, model.U)
