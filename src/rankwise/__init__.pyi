@@ -22,7 +22,7 @@ from .estimators import (
     load,
 )
 from .losses import loss
-from .model import LowRankModel
+from .model import Everywhere, LowRankModel
 from .objectives import MultitaskRegression, Problem, Ridged
 from .observations import Observations
 from .solvers import Checkpoint, fold_in, solve
@@ -34,6 +34,7 @@ __all__ = [
     "CheckpointError",
     "ClusterError",
     "DataError",
+    "Everywhere",
     "ImplicitFactorization",
     "LossError",
     "LowRankImputer",

@@ -27,7 +27,7 @@ from distributed.comm.tcp import TLS
 from distributed.security import Security
 
 import rankwise
-from rankwise import LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
+from rankwise import Everywhere, LossError, MatrixCompletion, Problem, Ridged, SettingError, solve
 from rankwise.engines import Cluster, Shard, Threads, client_of
 from rankwise.engines.cluster import client as cluster
 from rankwise.engines.cluster import peers
@@ -132,6 +132,16 @@ def test_a_ridge_and_float64_have_the_same_bits(client):
     observations = some_entries()
     found, wanted = (
         solved(Ridged(Problem(given, Square(), dtype="float64"), 0.5), GreedyPursuit("economic"))
+        for given in (on_cluster(client, observations), observations)
+    )
+    assert found == wanted
+
+
+@pytest.mark.parametrize("solver", [GreedyPursuit("economic"), FactorSweeps(), BayesSweeps()], ids=str)
+def test_a_term_of_all_cells_has_the_same_bits(client, solver):
+    observations, term = some_entries(), Everywhere(0.2, row_power=-0.5, value=0.1)
+    found, wanted = (
+        solved(Problem(given, Square(), everywhere=term), solver)
         for given in (on_cluster(client, observations), observations)
     )
     assert found == wanted

@@ -15,6 +15,7 @@ from rankwise.solvers import ScoringRule
 from rankwise.solvers.scoring_rules import ClickParts, size_of
 
 RULE = ScoringRule(0.5, 0.4, 0.2, 4, 1.0, "counts")
+SWEPT = ScoringRule(rank=4, neighbours="ridge", absent=0.1)
 
 
 def planted(seed=0, n_rows=120, n_cols=40, n_groups=4, per_row=8):
@@ -162,6 +163,34 @@ def test_bad_rules_are_refused(settings):
         ScoringRule(**settings)
 
 
+@pytest.mark.parametrize("neighbours", ["none", "ridge"])
+def test_weighted_sweeps_fold_in_explain_and_save(neighbours, tmp_path):
+    pairs = planted()
+    model = ImplicitFactorization(rule=replace(SWEPT, neighbours=neighbours)).fit(pairs)
+    own = set(pairs[pairs[:, 0] == 7, 1])
+    new = model.fold_in(pairs[pairs[:, 0] < 9])
+    np.testing.assert_allclose(new.to_dense(), model.model_.to_dense()[:9], atol=1e-5)
+    label, score = (part[0] for part in model.recommend(7, 1))
+    labels, added = model.explain(7, label, 40)
+    assert set(labels) == own and added.sum() == pytest.approx(score, rel=1e-4)
+    model.save(tmp_path / "clicks.rankwise")
+    loaded = rw.load(tmp_path / "clicks.rankwise")
+    assert loaded.rule_ == model.rule_
+    assert np.array_equal(loaded.recommend([1, 2], 5)[0], model.recommend([1, 2], 5)[0])
+    np.testing.assert_allclose(loaded.fold_in(pairs[pairs[:, 0] < 9]).to_dense(), new.to_dense(), atol=1e-6)
+
+
+def test_weighted_sweeps_minimize_the_objective_of_ials():
+    """No other factors of a row have a lower weighted squared error plus ridge, given the columns."""
+    clicks = ImplicitFactorization(rule=replace(SWEPT, neighbours="none")).fit(planted())
+    model, seen = clicks.model_, clicks.observations_.to_sparse().toarray() > 0
+    F = model.learned.cols.means.astype(float)
+    weights = seen[3] + SWEPT.absent
+    ridge = SWEPT.sweep_ridge * weights.sum()
+    best = np.linalg.solve((F.T * weights) @ F + ridge * np.eye(F.shape[1]), F.T @ seen[3])
+    np.testing.assert_allclose(model.to_dense()[3], F @ best, atol=1e-4)
+
+
 def test_columns_cannot_be_folded_in(fitted):
     with pytest.raises(SettingError, match="Columns cannot be folded into a model of clicks"):
         rw.fold_in(fitted.model_, np.ones((120, 1)), axis="columns")
@@ -173,16 +202,19 @@ def test_columns_cannot_be_folded_in(fitted):
         fitted.fold_in([["ann", 999]])
 
 
+@pytest.mark.parametrize("base", [RULE, SWEPT], ids=["svd", "sweeps"])
 @pytest.mark.parametrize("neighbours", ["none", "counts", "ridge"])
-def test_rules_are_chosen_by_the_scores_that_models_have(neighbours):
+def test_rules_are_chosen_by_the_scores_that_models_have(neighbours, base):
     clicks = ImplicitFactorization(rule=RULE).fit(np.concatenate((planted(5), planted(5)[:99]))).observations_
-    parts, rule = ClickParts(clicks), replace(RULE, neighbours=neighbours)
+    parts, rule = ClickParts(clicks), replace(base, neighbours=neighbours)
     rows, near, size = np.arange(clicks.shape[0]), 0.0, 1.0
     ((_, low_rank),) = parts.low_rank_scores(rule, rows, (rule.rank,))
     if neighbours != "none":
         near = parts.near_scores(rule, rows)
         size = size_of(near) / size_of(low_rank)
-    np.testing.assert_allclose(near + size * low_rank, parts.model(rule).to_dense(), atol=1e-4)
+    dense = parts.model(rule).to_dense()
+    unit = size if base is SWEPT else 1.0  # neighbours are then in units of the low-rank scores
+    np.testing.assert_allclose(near + size * low_rank, unit * dense, atol=1e-4)
 
 
 def test_scores_are_no_predictions_of_counts(fitted):

@@ -13,13 +13,13 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from .. import losses, solvers, spectral
 from .._errors import ModelFileError, NotFittedError, SettingError
 from ..losses import Loss
-from ..model import LowRankModel
+from ..model import Everywhere, LowRankModel
 from ..model import load as load_model
 
 PUBLIC: dict[str, Any] = {name: getattr(module, name) for module in (solvers, spectral) for name in module.__all__}
 PARAMETER_CLASSES: dict[str, Any] = {
     name: part for name, part in PUBLIC.items() if is_dataclass(part) or part is solvers.NonsmoothPursuit
-}
+} | {"Everywhere": Everywhere}
 ATTRIBUTES = {"step": "step_rule"}  # of NonsmoothPursuit, whose method `step` leaves the parameter another name
 RandomState = int | np.random.RandomState | np.random.Generator | None
 RUNTIME_PARAMS = ("verbose", "checkpoint")  # do not affect the fitted model

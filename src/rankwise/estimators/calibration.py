@@ -45,7 +45,7 @@ def calibrate(
     """
     check_coverage(coverage)
     check_choice("by", by, WIDTHS)
-    if model.encoder is not None:
+    if model.ranks_clicks:
         raise SettingError("Scores of clicks rank columns and predict no counts, so there is nothing to calibrate.")
     if model.link == "logit":
         return _of_odds(model, entries_of(model, held_out))

@@ -17,6 +17,7 @@ from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
 from ..losses.levels import LevelsLoss
+from ..model import Everywhere
 from ..model.decoding import class_probabilities
 from ..model.pairwise import at_known, positions
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory, without_streams
@@ -70,6 +71,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         L2 regularization. For "factors" it applies to the factors, and None or "auto" chooses it on held-out entries.
         For other methods, ``ridge / 2 * ||X||_F**2`` is added to the objective. Must be None for "bayes", and for a
         solver object with `ridge`, for which "auto" replaces the object's.
+    everywhere : Everywhere, optional
+        A square loss at every cell of the matrix, observed or not, for data in which absence says something, such as
+        clicks and plays: ``rankwise.Everywhere(weight=0.1)`` with ``method="factors", offsets="none"`` and values of 1
+        is iALS. Not available with "admm", "wiberg" and "scaled-svd".
     max_iter : int, optional
         Largest number of iterations. By default 10 sweeps for "factors"; "bayes" takes 10 to 60, until entries that it
         holds back are not predicted better by more sweeps, and `status_` says if 60 were too few.
@@ -156,6 +161,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         **CompletionEstimator._parameter_constraints,
         "loss": [str, Loss],
         "calibration": [Real],
+        "everywhere": [Everywhere, None],
     }
 
     def __init__(
@@ -166,6 +172,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         method: str | Solver[Any, Any] = "bayes",
         offsets: str = "auto",
         ridge: float | str | None = None,
+        everywhere: Everywhere | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         time_limit: float | None = None,
@@ -182,6 +189,7 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         self.method = method
         self.offsets = offsets
         self.ridge = ridge
+        self.everywhere = everywhere
         self.max_iter = max_iter
         self.tol = tol
         self.time_limit = time_limit

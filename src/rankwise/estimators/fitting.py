@@ -122,6 +122,7 @@ class CompletionEstimator(PredictionMethods):
             n_jobs=self.n_jobs,
             seed=seed,
             start=self.model_ if self.warm_start and "model_" in self.__dict__ else None,
+            everywhere=getattr(self, "everywhere", None),
         )
 
     def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:

@@ -22,7 +22,7 @@ from ..observations.frames import as_frame, column_of, numbers_of
 from ..selection import ranking_scores
 from ..selection.click_rules import RuleScore, choose_rule
 from ..solvers import fold_in
-from ..solvers.scoring_rules import ClickParts, ScoringRule
+from ..solvers.scoring_rules import ClickParts, ScoringRule, as_confidence
 from .entries import is_table_of, with_targets
 from .prediction import PredictionMethods
 
@@ -36,8 +36,9 @@ class ImplicitFactorization(PredictionMethods):
 
     Entries that are absent count as weak evidence against a column. The score of a column for a row is a sum over the
     row's own columns: of their neighbours, by counts of common rows or by ridge regression, and of a low-rank term from
-    an SVD of the matrix scaled by powers of its row and column counts. Powers, rank and the weights of both terms are
-    chosen by how well they rank entries that are held out from every row; then all entries are used.
+    an SVD of the matrix scaled by powers of its row and column counts, or from weighted sweeps (iALS). Powers, rank and
+    the weights of both terms are chosen by how well they rank entries that are held out from every row; then all
+    entries are used.
 
     Parameters
     ----------
@@ -178,7 +179,8 @@ class ImplicitFactorization(PredictionMethods):
             log.warning("%d of %d clicks are on columns that the model does not have", (~known).sum(), known.size)
         shape, labels = (clicks.shape[0], model.shape[1]), (clicks.row_index, model.col_index)
         rows, cols, values = clicks.rows[known], places[clicks.cols[known]], clicks.targets[known]
-        return fold_in(model, Observations.from_coo(rows, cols, values, shape, labels=labels), n_jobs=self.n_jobs)
+        new_rows = Observations.from_coo(rows, cols, values, shape, labels=labels)
+        return fold_in(model, as_confidence(new_rows) if self.rule_.absent else new_rows, n_jobs=self.n_jobs)
 
     def explain(self, row: Any, column: Any, n: int = 10) -> Ranked:
         """Return the row's own columns that a score rests on, and how much each adds; see `LowRankModel.explain`."""

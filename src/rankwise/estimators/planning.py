@@ -12,7 +12,7 @@ from .._errors import SettingError
 from ..kernels.lanes import padded
 from ..losses import Loss
 from ..losses.units import WIDEST, Units
-from ..model import LowRankModel
+from ..model import Everywhere, LowRankModel
 from ..objectives import Objective, Problem
 from ..observations import AnyEntries, need_in_memory
 from ..selection import Choice, choose_rank, choose_ridge
@@ -52,6 +52,7 @@ class FitRequest:
     n_jobs: int | None
     seed: int
     start: LowRankModel | None = None
+    everywhere: Everywhere | None = None
 
     def objective(self, entries: AnyEntries) -> Objective:
         """Return the objective over `entries`.
@@ -64,7 +65,7 @@ class FitRequest:
         offsets = solver.default_offsets if self.offsets == "auto" and not sweeps else self.offsets
         fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
-        problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs)
+        problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem

@@ -2,6 +2,7 @@
 
 from ..engines import Offsets
 from .decoding import DECODINGS
+from .everywhere import Cells, Everywhere
 from .factors import Factors, as_terms, predict
 from .facts import known_facts
 from .files import load, save
@@ -16,6 +17,8 @@ from .targets import Targets
 
 __all__ = [
     "DECODINGS",
+    "Cells",
+    "Everywhere",
     "Factors",
     "Learned",
     "LearnedSide",

@@ -15,6 +15,7 @@ from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from .everywhere import Cells
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
 from .low_rank import LowRankModel
@@ -65,6 +66,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= _prefixed("targets", model.targets.to_arrays())
     if model.calibration is not None:
         arrays |= _prefixed("calibration", to_arrays(model.calibration))
+    if model.cells is not None:
+        arrays |= _prefixed("cells", model.cells.to_arrays())
     for name, part in (("neighbours", model.neighbours), ("encoder", model.encoder)):
         arrays |= {} if part is None else _prefixed(name, part._asdict())
     arrays["manifest"] = np.frombuffer(_as_json(manifest), np.uint8)
@@ -143,6 +146,8 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
         parts["targets"] = Targets.from_arrays(targets, shape)
     if calibration := _taken("calibration", arrays):
         parts["calibration"] = from_arrays(calibration, shape)
+    if cells := _taken("cells", arrays):
+        parts["cells"] = Cells.from_arrays(cells)
     for name, kind in (("neighbours", Neighbours), ("encoder", Encoder)):
         if own := _taken(name, arrays):
             parts[name] = kind(**own)
@@ -176,6 +181,7 @@ def _is_consistent(model: LowRankModel) -> bool:
         and model.scale > 0
         and all(part is None or part.shape == (size,) for part, size in labels)
         and (model.learned is None or model.learned.is_sound(model.shape))
+        and (model.cells is None or model.cells.is_sound(model.shape))
         and (model.neighbours is None or model.neighbours.is_sound(n_cols))
         and (model.encoder is None or model.encoder.is_sound(n_cols, longest))
         and (model.chosen is None or (type(model.chosen) is int and 0 <= model.chosen <= longest))

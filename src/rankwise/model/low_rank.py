@@ -14,6 +14,7 @@ from ..engines import Offsets
 from ..losses import Loss
 from ..observations.labels import Labelled
 from . import decoding, ranking
+from .everywhere import Cells
 from .factors import check_dense_size, predict, scaled
 from .intervals import Calibration, refuse_signs
 from .learned import Learned
@@ -27,7 +28,7 @@ from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
 
-FLIPPED = ("offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned")  # have a transpose
+FLIPPED = "offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned", "cells"  # transposable
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,8 @@ class LowRankModel(Labelled):
         entries, for `predict_interval`, or of signs the map from log-odds to probabilities.
     facts : dict
         How it was fitted, in plain values for reports: method, settings, seconds, history.
-    loss, learned : Loss, Learned, optional
-        Loss that was minimized; both sides after the last sweep, if it was fitted by sweeps.
+    loss, learned, cells : Loss, Learned, Cells, optional
+        Loss that was minimized; both sides after the last sweep, if it was fitted by sweeps; the term of all cells.
     neighbours, encoder : Neighbours, Encoder, optional
         Weights between columns, which add to the scores of a row by the columns that it has; and how the factors of a
         row follow from its entries, for `fold_in`. Fitted by `ImplicitFactorization`.
@@ -101,6 +102,7 @@ class LowRankModel(Labelled):
     calibration: Calibration | OddsCalibration | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     learned: Learned | None = None
+    cells: Cells | None = None
     neighbours: Neighbours | None = None
     encoder: Encoder | None = None
     scale: float = 1.0
@@ -114,6 +116,11 @@ class LowRankModel(Labelled):
     def longest(self) -> int:
         """The largest rank on the path."""
         return int(self.path.shape[0])
+
+    @property
+    def ranks_clicks(self) -> bool:
+        """Whether scores rank the columns of clicks, and predict no value."""
+        return self.encoder is not None or self.neighbours is not None
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]  # the base's can be set
@@ -369,18 +376,11 @@ class LowRankModel(Labelled):
 
     def transposed(self) -> "LowRankModel":
         """Model of the transpose: rows and columns exchanged; SettingError for a model of clicks, which has none."""
-        if self.encoder is not None:
+        if self.ranks_clicks:
             raise SettingError("A model of clicks has no transpose: its scores are sums over the columns of a row.")
         flipped = {name: part.transposed() for name in FLIPPED if (part := getattr(self, name)) is not None}
-        return replace(
-            self,
-            U=self.V,
-            V=self.U,
-            row_labels=self.col_labels,
-            col_labels=self.row_labels,
-            seen=None if self.seen is None else self.seen.transposed(self.shape[1]),
-            **flipped,
-        )
+        flipped["seen"] = None if self.seen is None else self.seen.transposed(self.shape[1])
+        return replace(self, U=self.V, V=self.U, row_labels=self.col_labels, col_labels=self.row_labels, **flipped)
 
     def _checked(self, rank: int | None) -> int:
         if rank is None:

@@ -100,18 +100,43 @@ class Encoder(NamedTuple):
 
 def explain(model: "LowRankModel", row: Any, column: Any, n: int) -> Ranked:
     """See `LowRankModel.explain`."""
-    if model.encoder is None:
+    if model.encoder is None and not _is_swept(model):
         raise SettingError("`explain` is available for models of clicks, fitted by ImplicitFactorization.")
     if model.seen is None:
         raise SettingError("This model was saved without its entries, which `explain` needs.")
     i, j = model.row_index.find([row]), model.col_index.find([column])[0]
     own = model.seen.take_rows(i).indices.astype(np.int64)
     own = own[own != j]
-    theta = model.theta
-    components = model.encoder.components[: theta.size] * model.V[j, : theta.size]
-    added = model.encoder.columns[own] * (model.V[own, : theta.size].astype(np.float64) @ components)
+    added = _swept(model, own, j) if model.encoder is None else _encoded(model, model.encoder, own, j)
     if model.neighbours is not None:
         added += model.neighbours.matrix[own][:, [j]].toarray().ravel()
     best = np.argsort(-added, kind="stable")[: check_count(n)]
     labels = own[best] if model.col_labels is None else model.col_labels[own[best]]
     return labels, added[best]
+
+
+def _encoded(model: "LowRankModel", encoder: Encoder, own: Array, j: int) -> Array:
+    """What each of a row's columns adds to the low-rank score of column j if the factors are linear in the entries."""
+    theta = model.theta
+    components = encoder.components[: theta.size] * model.V[j, : theta.size]
+    return np.asarray(encoder.columns[own] * (model.V[own, : theta.size].astype(np.float64) @ components))
+
+
+def _is_swept(model: "LowRankModel") -> bool:
+    """Whether the model is of clicks by weighted sweeps; a model of other targets knows their range."""
+    parts = model.learned is not None and model.cells is not None and model.loss is not None
+    return parts and model.loss.quadratic and model.offsets is None and model.targets is None  # type: ignore[union-attr]
+
+
+def _swept(model: "LowRankModel", own: Array, j: int) -> Array:
+    """What each of a row's columns adds to the score of column j by weighted least squares (Hu et al., 2008).
+
+    The row's factors are ``A**-1`` times the sum of its columns' factors f, so that column s adds ``f_j A**-1 f_s``.
+    """
+    assert model.learned is not None and model.cells is not None
+    learned, cells = model.learned, model.cells.for_new_rows(np.array([own.size]))
+    F = learned.cols.means.astype(np.float64)
+    quadratic, _ = cells.row_quadratic(cells.col_moments(F, learned.cols.variances, False, 0.0), F.shape[1], 1.0)
+    power = max(own.size + cells.row_totals[0], 1.0) ** learned.count_power
+    A = cells.rows[0] * quadratic + np.diag(power * learned.rows.precisions) + F[own].T @ F[own]
+    return np.asarray(F[own] @ np.linalg.solve(A, F[j]))

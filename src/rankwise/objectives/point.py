@@ -28,6 +28,7 @@ class Point:
         # Value, squared norm of the gradient, <gradient, X>; None unless the slopes in the shards are those of X.
         self.summary: NDArray[np.float64] | None = None
         self.gram = np.zeros((0, 0))  # inner products of the first terms on the observed entries
+        self.products = np.zeros((0, 0))  # those on all cells, weighted as in `Cells`
 
     def changed(self) -> None:
         """Count a change of X; value and slopes are no longer those of X."""
@@ -36,14 +37,14 @@ class Point:
 
     def set(self, theta: Array, U: Array, V: Array) -> None:
         """Replace all terms by ``U diag(theta) V.T``."""
-        self.gram = np.zeros((0, 0))
+        self.gram, self.products = np.zeros((0, 0)), np.zeros((0, 0))
         self.factors.clear()
         self.factors.append(1.0, 1.0, U, V, theta)
 
     def clear(self) -> None:
         """Remove all terms."""
         self.factors.clear()
-        self.gram = np.zeros((0, 0))
+        self.gram, self.products = np.zeros((0, 0)), np.zeros((0, 0))
         self.changed()
         self.journal.restart(self.version)
 
@@ -84,7 +85,7 @@ class Point:
         offsets = None if self.offsets is fixed_offsets else self.offsets
         own = offsets is not None or fixed_offsets is None
         terms = self.factors.theta, self.factors.U, self.factors.V
-        return Snapshot(*terms, self.version, self.journal, self.behind, offsets, own, self.gram)
+        return Snapshot(*terms, self.version, self.journal, self.behind, offsets, own, self.gram, self.products)
 
     def restore(self, snapshot: Snapshot, fixed_offsets: Offsets | None) -> None:
         """Move to the point of a snapshot; raise `DataError` if it is of another shape or dtype."""
@@ -93,5 +94,5 @@ class Point:
         self.set(snapshot.theta, snapshot.U, snapshot.V)
         self.offsets = snapshot.offsets if snapshot.own_offsets else fixed_offsets
         self.version, self.journal, self.behind = snapshot.version, snapshot.journal, snapshot.behind
-        self.gram = snapshot.gram
+        self.gram, self.products = snapshot.gram, snapshot.products
         self.drop_scratch()

@@ -14,18 +14,21 @@ from .._errors import DataError, SettingError
 from ..engines import Engine, Shard, engine_over
 from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
-from ..model import Factors, Offsets
+from ..model import Cells, Everywhere, Factors, Offsets
 from ..model.units import original_offsets
 from ..observations import AnyEntries, Observations
+from ..spectral import SparsePlusLowRank
 from .entrywise import EntrywiseGradient, Plane, Terms
+from .everywhere import CellTerm
 from .journal import Added, Journal
 from .point import Direction, Point
+from .protocol import PlaneRestriction, Restriction
 from .sides import Side
 from .snapshot import Snapshot
 
 
 class Problem:
-    """``f(X) = sum over observed (i, j) of weight_ij * loss(X_ij + offset_ij, target_ij)``.
+    """``f(X) = sum over observed (i, j) of weight_ij * loss(X_ij + offset_ij, target_ij)``, plus a term of all cells.
 
     Parameters
     ----------
@@ -38,6 +41,8 @@ class Problem:
         Number of threads; -1 uses all usable cores. Results do not depend on it.
     offsets : Offsets, optional
         Added to X at every entry. Solvers that fit offsets do not accept them.
+    everywhere : Everywhere, optional
+        A square loss at every cell, observed or not, as for clicks and plays, where absence says something.
 
     Examples
     --------
@@ -48,7 +53,6 @@ class Problem:
     (2, 2) 0.25 2.0794
     """
 
-    strong_convexity: ClassVar[float] = 0.0
     snapshot_types: ClassVar[tuple[type, ...]] = (Snapshot, Journal, Added, Offsets)
 
     def __init__(
@@ -59,6 +63,7 @@ class Problem:
         dtype: DTypeLike = "float32",
         n_jobs: int | None = -1,
         offsets: Offsets | None = None,
+        everywhere: Everywhere | None = None,
     ) -> None:
         self.observations = Observations.from_any(observations).weighted()
         self.loss = losses.get(loss).measured(self.observations)
@@ -69,9 +74,15 @@ class Problem:
         self.fixed_offsets: Offsets | None = None
         self.engine = engine_over(self.observations, self.loss, self.dtype, n_jobs)
         self.lipschitz = None if self.loss.lipschitz is None else self.loss.lipschitz * self.observations.heaviest
+        self.strong_convexity = 0.0
         self.current = Point(self.shape, self.dtype)
-        self.engine.recover = self.current.replay
         self._columns: Engine | None = None
+        self.engine.recover = self.current.replay
+        self.everywhere = _checked_everywhere(everywhere)
+        self.cells: Cells | None = None  # of the targets; those of the term are in the units of the loss
+        self._term: CellTerm | None = None
+        if self.everywhere is not None:
+            self._set_cells(self.everywhere)
         self._n_jobs = n_jobs  # not the engine's, which is at most its number of shards; the transpose may have more
         if offsets is not None:
             self.fix_offsets(offsets)
@@ -85,6 +96,11 @@ class Problem:
     def offsets(self) -> Offsets | None:
         """Current offsets, the fixed ones or those that a solver has fitted."""
         return self.current.offsets
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the entries, and of those of all cells if these count."""
+        return self.observations.total_weight + (0.0 if self._term is None else self._term.cells.total)
 
     @property
     def passes(self) -> int:
@@ -116,6 +132,17 @@ class Problem:
         engine, size = self.engine_of(axis), self.shape[axis == "columns"]
         return Side.empty(engine, size, offset, self.dtype)
 
+    def cells_of(self, axis: str) -> Cells | None:
+        """Return the term of all cells as the solves of the rows, or of the columns, use it; None if there is none."""
+        if self._term is None:
+            return None
+        return self._term.cells if axis == "rows" else self._term.cells.transposed()
+
+    def row_weights(self, axis: str) -> NDArray[np.float64]:
+        """Return the weight of each row, or column: of its entries, and of its cells if these count."""
+        entries, cells = self.observations if axis == "rows" else self.observations.transposed(), self.cells_of(axis)
+        return entries.row_weights() + (0.0 if cells is None else cells.row_totals)
+
     def in_own_units(self, level: bool) -> "Problem":
         """Return this problem in units chosen from its targets; the problem itself if they are ordinary.
 
@@ -132,7 +159,7 @@ class Problem:
             return self
         offsets = original_offsets(self.fixed_offsets, units.inverse())
         loss = self.loss.original.in_units(units)
-        return Problem(self.observations, loss, dtype=self.dtype, n_jobs=self._n_jobs, offsets=offsets)
+        return self._like(self.observations, loss, self._n_jobs, offsets)
 
     def reset(self) -> None:
         """Set X = 0, and the offsets to the fixed ones."""
@@ -155,27 +182,31 @@ class Problem:
 
     def value(self) -> float:
         """Return f(X), in one pass over the observations; a gradient at the same X then costs nothing."""
-        return float(self._evaluated()[0])
+        value = float(self._evaluated()[0])
+        return value if self._term is None else value + self._term.value()
 
     def fit_value(self) -> float:
-        """Return f(X), which has no penalty."""
-        return self.value()
+        """Return the sum of the losses at the observed entries."""
+        return float(self._evaluated()[0])
 
-    def gradient(self) -> EntrywiseGradient:
-        """Return the sparse gradient at X, in one pass over the observations."""
+    def gradient(self) -> EntrywiseGradient | SparsePlusLowRank:
+        """Return the gradient at X, sparse, or sparse plus low-rank; in one pass over the observations."""
         _, squared, inner = self._evaluated()
-        return EntrywiseGradient(self.engine, self.current, float(np.sqrt(squared)), float(inner))
+        slopes = EntrywiseGradient(self.engine, self.current, float(np.sqrt(squared)), float(inner))
+        return slopes if self._term is None else self._term.gradient(slopes)
 
-    def along(self, u: Array, v: Array, theta: Array | None = None) -> Plane:
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> PlaneRestriction:
         """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)``; an evaluation is O(n_observed)."""
         self._catch_up()
         self._aim((u, v, theta))
-        return Plane(self.engine)
+        plane = Plane(self.engine)
+        return plane if self._term is None else self._term.along(plane, (u, v, theta))
 
-    def along_terms(self) -> Terms:
+    def along_terms(self) -> Restriction:
         """Return ``theta -> f(sum_k theta[k] u_k v_k.T)``; an evaluation is O(rank n_observed)."""
         self._catch_up()
-        return Terms(self.engine, self.current)
+        terms = Terms(self.engine, self.current)
+        return terms if self._term is None else self._term.along_terms(terms)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
@@ -211,7 +242,8 @@ class Problem:
         """Return values and checksums that identify the problem wherever its entries are; one pass over them."""
         fixed = self.fixed_offsets
         entries = self.engine.run(Shard.checksum)
-        return {
+        cells = {} if self.everywhere is None else {"everywhere": repr(self.everywhere)}
+        return cells | {
             "shape": list(self.shape),
             "number of entries": int(self.observations.n_observed),
             "loss": repr(self.loss),
@@ -239,13 +271,27 @@ class Problem:
         weights = None if self.observations.weights is None else np.ones(6)
         small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], few, weights=weights)
         offsets = None if self.fixed_offsets is None else Offsets.zero(small.shape)
-        key = type(self.loss.formula), self.dtype, weights is None, offsets is None
-        return key, Problem(small, self.loss, dtype=self.dtype, n_jobs=1, offsets=offsets)
+        key = type(self.loss.formula), self.dtype, weights is None, offsets is None, self.everywhere
+        return key, self._like(small, self.loss, 1, offsets)
 
     def close(self) -> None:
         """End the threads; they start again when needed."""
         for engine in self.engines.values():
             engine.close()
+
+    def _like(self, entries: AnyEntries, loss: Loss, n_jobs: int | None, offsets: Offsets | None) -> "Problem":
+        """Return a problem with the dtype and the term of all cells of this one."""
+        return Problem(entries, loss, dtype=self.dtype, n_jobs=n_jobs, offsets=offsets, everywhere=self.everywhere)
+
+    def _set_cells(self, everywhere: Everywhere) -> None:
+        """Make the term of all cells, in the units of the loss."""
+        counts: Any = map(np.ones, self.shape)
+        if everywhere.row_power or everywhere.col_power:  # without the transpose, which pursuits do not need
+            counts = (sums[:, 0] for sums in self.engine.run(Shard.moments, 0.0, 1.0, None))
+        self.cells = Cells.of(everywhere, *counts)
+        self._term = CellTerm(self.cells.in_units(self.loss.units), self.current, self.engine)
+        self.strong_convexity = self._term.strong_convexity
+        self.lipschitz = None if self.lipschitz is None else self.lipschitz + self._term.lipschitz
 
     def _evaluated(self) -> NDArray[np.float64]:
         self._catch_up()
@@ -266,6 +312,12 @@ class Problem:
         if stored is None or any(new is not old for new, old in zip(direction, stored, strict=True)):
             self.engine.run(Shard.aim, *self.current.as_stored(direction))
             self.current.direction = direction
+
+
+def _checked_everywhere(everywhere: Everywhere | None) -> Everywhere | None:
+    if everywhere is not None and not isinstance(everywhere, Everywhere):
+        raise SettingError(f"`everywhere` must be None or an `Everywhere`, got {type(everywhere).__name__}.")
+    return None if everywhere is None or everywhere.weight == 0 else everywhere
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._checks import all_finite, is_number
@@ -14,7 +13,8 @@ from ..losses import Loss
 from ..model import Factors, Offsets, as_terms
 from ..observations import AnyEntries
 from ..spectral import LowRank, SparsePlusLowRank
-from .protocol import Checkpointable, Entrywise, Movable, Objective, PlaneRestriction, Rehearsable, Restriction
+from .protocol import Checkpointable, Entrywise, Movable, Objective, Rehearsable
+from .quadratic import PlanePlusQuadratic, PlusQuadratic
 from .snapshot import RidgedSnapshot
 
 
@@ -80,17 +80,17 @@ class Ridged:
         operator.norm, operator.inner = float(np.sqrt(max(both, 0.0))), plain.inner + self.ridge * squared
         return operator
 
-    def along(self, u: Array, v: Array, theta: Array | None = None) -> "RidgedPlane":
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> "PlanePlusQuadratic":
         """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)`` plus the penalty."""
         scales, left, right = as_terms(u, v, theta)
         cross = float(scales @ (self.point.inner_products(left, right) @ self.point.theta))
         own = float(scales @ (_products(left, right) @ scales))
         products = np.array([[self._squared(), cross], [cross, own]])
-        return RidgedPlane(self.objective.along(u, v, theta), self.ridge * products)
+        return PlanePlusQuadratic(self.objective.along(u, v, theta), self.ridge * products)
 
-    def along_terms(self) -> "RidgedRestriction":
+    def along_terms(self) -> "PlusQuadratic":
         """Return ``theta -> f(sum_k theta[k] u_k v_k.T)`` plus the penalty."""
-        return RidgedRestriction(self.objective.along_terms(), self.ridge * self.products)
+        return PlusQuadratic(self.objective.along_terms(), self.ridge * self.products)
 
     def add(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
@@ -142,6 +142,11 @@ class _EntrywisePart(Ridged):
     def offsets(self) -> Offsets | None:
         """Current offsets."""
         return self.objective.offsets
+
+    @property
+    def cells(self) -> Any:
+        """Term of all cells of the objective, or None."""
+        return getattr(self.objective, "cells", None)
 
     @property
     def passes(self) -> int:
@@ -201,38 +206,6 @@ CAPABILITIES = (
 def _with(cls: Any, parts: tuple[Any, ...]) -> Any:
     """Return the class `cls` with these parts, under the name of `cls`."""
     return type(cls.__name__, (*parts, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__})
-
-
-class RidgedRestriction:
-    """A restriction of f plus half a quadratic form."""
-
-    def __init__(self, restriction: Restriction, quadratic: NDArray[np.float64]) -> None:
-        self.restriction, self.quadratic = restriction, quadratic
-
-    def __call__(self, c: Array) -> tuple[float, NDArray[np.float64]]:
-        """Return value and gradient at c."""
-        value, gradient = self.restriction(c)
-        slope = self.quadratic @ c
-        return value + 0.5 * float(c @ slope), gradient + slope
-
-    def curve(self, c: Array, direction: Array) -> NDArray[np.float64]:
-        """Return the Hessian at c times `direction`."""
-        return np.asarray(self.restriction.curve(c, direction) + self.quadratic @ direction)
-
-    def hessian(self) -> NDArray[np.float64]:
-        """Return the Hessian of a quadratic f."""
-        return np.asarray(self.restriction.hessian() + self.quadratic)
-
-
-class RidgedPlane(RidgedRestriction):
-    """A restriction of f to (shrink, weight) plus half a quadratic form."""
-
-    restriction: PlaneRestriction
-
-    def best_weight(self, tilt: float = 0.0, curvature: float = 0.0) -> float:
-        """Minimize over weight >= 0 at shrink = 1, for a piecewise linear f."""
-        own = self.quadratic[:, 1]
-        return float(self.restriction.best_weight(tilt + own[0], curvature + own[1]))
 
 
 def _products(left: Array, right: Array) -> Array:

@@ -1,6 +1,6 @@
 """Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from .._checks import all_finite
 from ..engines import Engine, Shard
 from ..kernels.lanes import padded
 from ..kernels.row_parts import NO_KEYS, Absent, Design, GaussianPrior, RowProblem, SharedQuadratic
-from ..model import LearnedSide
+from ..model import Cells, LearnedSide
 from ..spectral.tall import blended
 
 
@@ -97,27 +97,54 @@ class Side:
         base, spread = (part.astype(dtype) for part in (constant + self.offsets, spread + smoothing))
         return Design(factors, variances, base, spread, self.keys)
 
-    def improve(self, other: "Side", settings: RowSettings, shared: Any = None, penalty: Any = None) -> "HalfSweep":
+    def improve(
+        self,
+        other: "Side",
+        settings: RowSettings,
+        shared: Any = None,
+        penalty: Any = None,
+        cells: Cells | None = None,
+    ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for.
+        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
+        term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
-            return HalfSweep(other.expected_loss(self, settings))
+            return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))
         design = other.design(settings.constant, self.offset, settings.smoothing)
         prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
-        if isinstance(shared, SharedQuadratic):
+        moments = None if cells is None else other.col_moments(cells, settings.constant)
+        if cells is not None:
+            matrix, vector = cells.row_quadratic(moments, self.means.shape[1], settings.scale)
+            shared = SharedQuadratic(matrix, vector, cells.rows.astype(self.means.dtype))
+        if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
             shared = shared.prepared(design, prior)
         absent = Absent(self.keys, settings.held_back)
         problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        return HalfSweep(*sums)
+        half = HalfSweep(*sums)
+        if cells is None:
+            return half
+        loss = half.loss + cells.expected(self.row_moments(cells), moments)
+        return replace(half, loss=loss, curvatures=half.curvatures + cells.total)
 
-    def expected_loss(self, other: "Side", settings: RowSettings) -> float:
-        """Expected loss at both sides as they are; one pass over the observations."""
+    def expected_loss(self, other: "Side", settings: RowSettings, cells: Cells | None = None) -> float:
+        """Expected loss at both sides as they are, with the term of all cells; one pass over the observations."""
         design = other.design(settings.constant, self.offset, settings.smoothing)
-        return float(self.engine.run(Shard.expected_loss, design, self.means, self.variances)[0])
+        loss = float(self.engine.run(Shard.expected_loss, design, self.means, self.variances)[0])
+        if cells is None:
+            return loss
+        return loss + cells.expected(self.row_moments(cells), other.col_moments(cells, settings.constant))
+
+    def row_moments(self, cells: Cells) -> Array:
+        """Weighted second moments of these rows, see `Cells`."""
+        return cells.row_moments(self.factors, self.variances, self.offsets, self.engine.each)
+
+    def col_moments(self, cells: Cells, constant: float) -> Array:
+        """Weighted second moments of these rows as the columns of the other side's, see `Cells`."""
+        return cells.col_moments(self.means, self.variances, self.offset, constant, self.engine.each)
 
     def is_sound(self, n: int, rank: int, dtype: DTypeLike) -> bool:
         """Return whether all parts are finite, non-negative where they must be, and of n rows and `rank` factors."""

@@ -26,6 +26,7 @@ class Snapshot:
     offsets: Offsets | None  # fitted by a solver, if `own_offsets`; otherwise the problem's fixed offsets are in use
     own_offsets: bool
     gram: Array  # (k, k), k <= rank
+    products: Array  # (k, k), k <= rank
 
     def fits(self, shape: tuple[int, int], dtype: DTypeLike) -> bool:
         """Return whether the parts are consistent, finite, and of this shape and dtype."""
@@ -38,8 +39,7 @@ class Snapshot:
             sides = zip((self.offsets.rows, self.offsets.cols), shape, strict=True)
             sound = sound and all(side.shape == (size,) and all_finite(side) for side, size in sides)
             sound = sound and bool(np.isfinite(self.offsets.constant))
-        k = self.gram.shape[0] if self.gram.ndim else rank + 1
-        return sound and k <= rank and self.gram.shape == (k, k) and all_finite(self.gram)
+        return sound and all(_is_gram(part, rank) for part in (self.gram, self.products))
 
     def _journal_is_consistent(self) -> bool:
         """Return whether the journal makes exactly the point's terms, with ascending versions up to this one's."""
@@ -57,6 +57,12 @@ class Snapshot:
             and versions[-1] <= self.version
             and all(np.isfinite([step.shrink, step.weight]).all() for step in self.journal.added)
         )
+
+
+def _is_gram(part: Array, rank: int) -> bool:
+    """Return whether it can be the inner products of the first terms of `rank` ones."""
+    k = part.shape[0] if part.ndim else rank + 1
+    return k <= rank and part.shape == (k, k) and all_finite(part)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ RANKS = (8, 24, 64, 192, 512, 1024)
 N_RANKS = 4  # of them that are tried, the largest up to a quarter of the smaller side
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
 RIDGES = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
-MOST_REGRESSED = 8000  # columns of a matrix for which ridge regressions of all columns are tried
+SWEEPS = ((0.03, 0.02), (0.1, 0.01), (0.1, 0.014), (0.3, 0.007))  # weights of absent entries, and ridges, of sweeps
+SWEEP_RANK = 128
+MOST_REGRESSED = 8000  # columns up to which ridge regressions of all columns, and sweeps, are tried
 MOST_PAIRS = 2e9  # pairs of entries in one row, summed over the rows, up to which neighbours are tried
 
 
@@ -89,6 +91,15 @@ def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
         for power, ridge in RIDGES:
             base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], ridge=ridge, ridge_power=power)
             yield from trial.scores(base, "ridge", ranks)
+            yield from _swept(trial, base, "ridge", ranks)
+        yield from _swept(trial, base, "none", ranks)
+
+
+def _swept(trial: "_Trial", base: ScoringRule, kind: str, ranks: tuple[int, ...]) -> Iterator[RuleScore]:
+    """Score rules whose low-rank term is fitted by weighted sweeps."""
+    rank = ranks[0] if len(ranks) == 1 else min(SWEEP_RANK, ranks[-1])
+    for absent, ridge in SWEEPS:
+        yield from trial.scores(replace(base, rank=rank, absent=absent, sweep_ridge=ridge), kind, (rank,))
 
 
 @dataclass
@@ -118,7 +129,8 @@ class _Trial:
         found, kind = {}, base.neighbours
         if kind != "none":
             near = self.parts.near_scores(base, rows)
-            found[replace(base, rank=ranks[0], low_rank=0.0)] = self._score(near, rows)
+            if not base.absent:  # else it has been scored
+                found[replace(base, rank=ranks[0], low_rank=0.0)] = self._score(near, rows)
         for rank, low_rank in self.parts.low_rank_scores(base, rows, ranks):
             rule = replace(base, rank=rank)
             if kind != "ridge":

@@ -13,7 +13,7 @@ from .._checks import check_choice
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
-from ..model import Learned, LearnedSide, LowRankModel, Offsets, Seen
+from ..model import Cells, Learned, LearnedSide, LowRankModel, Offsets, Seen
 from ..model.ranking import AXES
 from ..model.units import original_model, stored_model, units_of_model
 from ..objectives import Problem
@@ -23,10 +23,10 @@ from ..observations.build import as_matrix
 from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
 from .row_priors import restored_prior
+from .steps import extrapolated
 from .validation import need_positive
 
 MAX_SOLVES = 300  # solves of a row at most; rows that no longer move are removed from later rounds
-FARTHEST = 16.0  # largest extrapolation, in steps
 SETTLED = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers
 ROUNDED = 0.01  # corners of nonsmooth losses are rounded over this fraction of the mean loss; over 50 times it at first
 
@@ -83,9 +83,9 @@ def fold_in(
     """
     check_choice("axis", axis, AXES)
     need_positive("tol", tol, optional=True)
+    if model.ranks_clicks and axis != "rows":
+        raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
     if model.encoder is not None:
-        if axis != "rows":
-            raise SettingError("Columns cannot be folded into a model of clicks; fit it again with the new columns.")
         return _encoded(model, NewRows.read(model, new, axis, names))
     base = model if axis == "rows" else model.transposed()
     units = units_of_model(replace(base, loss=_loss(model, loss)))
@@ -146,6 +146,11 @@ class NewRows:
         return np.zeros(self.size) if self.observations is None else np.diff(self.observations.indptr)
 
     @property
+    def weights(self) -> Array:
+        """Sum of the weights of each row's entries."""
+        return np.zeros(self.size) if self.observations is None else self.observations.row_weights()
+
+    @property
     def seen(self) -> Seen | None:
         """Positions of the new rows' entries."""
         if self.observations is None:
@@ -187,18 +192,6 @@ def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
         return new
     shape, labels = (new.shape[0], model.shape[1]), (new.row_labels, model.col_labels)
     return Observations.from_coo(new.rows, place[new.indices], new.targets, shape, weights=new.weights, labels=labels)
-
-
-def _extrapolated(first: Array, second: Array, third: Array) -> Array:
-    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008).
-
-    Iterates that alternate around their limit have a length of 1/2, which takes them to the middle.
-    """
-    step = second.astype(np.float64) - first
-    change = third.astype(np.float64) - second - step
-    size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, change))
-    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 0.5, FARTHEST)
-    return np.ascontiguousarray(first + 2 * length * step + length**2 * change, first.dtype)
 
 
 @dataclass(frozen=True)
@@ -268,22 +261,24 @@ class RowFolder:
         observations, rows = batch.observations, np.arange(batch.size)
         means, variances = self._start(batch.size)
         if observations is None or means.shape[1] == 0:
-            return means, variances
-        side = self._side(replace(self.learned.rows, means=means, variances=variances), observations, n_jobs)
+            return self._without_entries(means, variances)
+        cells = self._cells(observations.row_weights())
+        side = self._side(replace(self.learned.rows, means=means, variances=variances), observations, cells, n_jobs)
         moving, iterates = np.ones(batch.size, bool), [side.means]
         for k in range(MAX_SOLVES):
-            moves = self._improve(side, k)
+            moves = self._improve(side, cells, k)
             means[rows[moving]], variances[rows[moving]] = side.means[moving], side.variances[moving]
             moving &= moves  # a row that has converged stays, so that it does not depend on the other rows
             if not moving.any():
                 break
             iterates.append(side.means)
             if len(iterates) == 3:
-                side.means = _extrapolated(*iterates)
+                side.means = extrapolated(*iterates)
                 iterates = [side.means]
             if 2 * np.count_nonzero(moving) < moving.size:  # else it costs more than it saves
                 side.engine.close()
                 rows, iterates = rows[moving], [part[moving] for part in iterates]
+                cells = None if cells is None else replace(cells, rows=cells.rows[moving])
                 side, moving = self._subset(side, moving, observations.take_rows(rows), n_jobs), moving[moving]
         side.engine.close()
         return means, variances
@@ -296,16 +291,37 @@ class RowFolder:
             variances += 1.0 / self.learned.rows.precisions
         return means, variances
 
+    def _cells(self, counts: Array) -> Cells | None:
+        """Term of all cells of rows with these numbers of entries, in the units of the row solves; None without one."""
+        cells = self.base.cells
+        return None if cells is None else cells.for_new_rows(counts).in_units(self.units)
+
+    def _without_entries(self, means: Array, variances: Array) -> tuple[Array, Array]:
+        """Rows that have no entries: at their prior, or at the minimum of prior and the term of all cells."""
+        cells, cols, d = self._cells(np.zeros(1)), self.learned.cols, means.shape[1]
+        if cells is not None and d:
+            moments = cells.col_moments(cols.means, cols.variances, cols.offset, self._constant)
+            matrix, vector = cells.row_quadratic(moments, d, self.base.scale)
+            power = np.maximum(cells.row_totals[0], 1.0) ** self.learned.count_power
+            matrix += np.diag(power * self.learned.rows.precisions)
+            means[:] = np.linalg.solve(matrix, vector)
+            variances[:] = 1.0 / np.diag(matrix) if self.learned.uncertain else 0.0
+        return means, variances
+
+    @property
+    def _constant(self) -> float:
+        return 0.0 if self.base.offsets is None else float(self.base.offsets.constant)
+
     def _problem(self, observations: Observations, n_jobs: int | None) -> Problem:
         return Problem(observations, self.loss.in_units(self.units), dtype=self.base.U.dtype, n_jobs=n_jobs)
 
-    def _side(self, start: LearnedSide, observations: Observations, n_jobs: int | None) -> Side:
+    def _side(self, start: LearnedSide, observations: Observations, cells: Cells | None, n_jobs: int | None) -> Side:
         """The new rows at their prior means."""
         engine = self._problem(observations, n_jobs).side("rows").engine
         side, other = (Side.from_learned(learned, engine) for learned in (start, self.learned.cols))
         if self.learned.count_power:
-            counts = np.maximum(observations.row_weights(), 1.0) ** self.learned.count_power
-            side.multipliers = counts.astype(side.means.dtype)
+            counts = observations.row_weights() + (0.0 if cells is None else cells.row_totals)
+            side.multipliers = (np.maximum(counts, 1.0) ** self.learned.count_power).astype(side.means.dtype)
         if start.prior is not None:
             prior = restored_prior(start.prior)
             if not prior.is_sound(side, other):
@@ -325,13 +341,12 @@ class RowFolder:
             multipliers=side.multipliers[chosen],
         )
 
-    def _improve(self, side: Side, k: int) -> Array:
+    def _improve(self, side: Side, cells: Cells | None, k: int) -> Array:
         """Run round k of the solve; return a mask of the rows that have not converged."""
-        before, learned, offsets = side.means, self.learned, self.base.offsets
+        before, learned = side.means, self.learned
         smoothing = max(learned.smoothing, 2500 * learned.smoothing * 0.25**k)
-        constant = 0.0 if offsets is None else float(offsets.constant)
-        settings = RowSettings(constant, self.base.scale, learned.uncertain, smoothing)
-        side.improve(Side.from_learned(learned.cols, side.engine), settings)
+        settings = RowSettings(self._constant, self.base.scale, learned.uncertain, smoothing)
+        side.improve(Side.from_learned(learned.cols, side.engine), settings, cells=cells)
         if self.loss.quadratic:  # solved exactly
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
@@ -365,6 +380,7 @@ class RowFolder:
             targets=None if base.targets is None else base.targets.for_new_rows(),
             baseline=None,
             marginals=marginals,
+            cells=None if base.cells is None else base.cells.for_new_rows(batch.weights),
             row_labels=batch.labels,
             seen=batch.seen,
             calibration=None,

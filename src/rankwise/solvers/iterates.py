@@ -102,6 +102,7 @@ class Iterates:
             "offsets": self.offsets,
             "loss": loss.original,
             "seen": Seen.of(observations),
+            "cells": getattr(self.objective, "cells", None),
         }
 
     def _scale(self) -> float:

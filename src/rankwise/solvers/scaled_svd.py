@@ -16,7 +16,7 @@ from ..spectral import Scaled, block_svd, widen
 from .altmin import unit_terms
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import HAS_SIDES, NO_OFFSETS, QUADRATIC, Need
+from .validation import HAS_SIDES, NO_OFFSETS, OBSERVED_ONLY, QUADRATIC, Need
 
 OVERSAMPLING = 16  # columns of the block beyond the rank, so that the last wanted vectors converge too
 FIRST_POWER = 2  # block power iterations of the first step, from a random block
@@ -90,7 +90,7 @@ class ScaledSVD(Solver[Problem, ScaledState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The square loss of observed entries, without offsets."""
-        return (QUADRATIC, HAS_SIDES, NO_OFFSETS)
+        return (QUADRATIC, HAS_SIDES, NO_OFFSETS, OBSERVED_ONLY)
 
     def __post_init__(self) -> None:
         for name in ("row_power", "col_power"):

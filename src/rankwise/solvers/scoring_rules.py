@@ -5,12 +5,12 @@ With D the diagonal matrix of the column counts, R the matrix of entries and A =
     score(row) = row D**-c ( neighbours * A.T A  +  low_rank * V diag(w) V.T ) D**c
 
 for the right singular vectors V of A, with ``w = s**2 / (s**2 + shrinkage * s[0]**2)``. The first term has full rank
-and is sparse; the second has rank k. `ScaledSVD` minimizes a function of X; these rules do not, and are chosen by how
-well they rank held-out entries.
+and is sparse; the second has rank k, and factors of weighted sweeps (iALS) may take its place. `ScaledSVD` and the
+sweeps minimize a function of X; the rules do not, and are chosen by how well they rank held-out entries.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,19 +22,23 @@ from threadpoolctl import threadpool_limits
 from .._arrays import Array
 from .._checks import check_choice, is_number
 from .._errors import SettingError
-from ..model import LowRankModel, Seen
+from ..model import Everywhere, LowRankModel, Seen
 from ..model.neighbours import Encoder, Neighbours
 from ..objectives import Problem
 from ..observations import Observations
 from ..spectral import block_svd, widen
 from .altmin import unit_terms
+from .folding import fold_in
+from .loop import solve
 from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
+from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
 N_POWER = 3  # block power iterations of a decomposition
 N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
+N_SWEEPS = 12  # of weighted sweeps
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class ScoringRule:
     ridge, ridge_power : float
         Of "ridge": its ridge, relative to the mean squared length of the columns, and the power of their counts by
         which rows are divided.
+    absent : float
+        Weight of an absent entry, in units of a click, if the low-rank term is fitted by weighted sweeps (iALS); 0 for
+        the SVD of the scaled matrix.
+    sweep_ridge : float
+        Ridge of these sweeps, times the total weight of the row or column, absent entries included.
 
     Examples
     --------
@@ -74,12 +83,16 @@ class ScoringRule:
     neighbours: str = "none"
     ridge: float = 5.0
     ridge_power: float = 0.25
+    absent: float = 0.0
+    sweep_ridge: float = 0.02
 
     def __post_init__(self) -> None:
         check_choice("neighbours", self.neighbours, ("none", "counts", "ridge"))
         need_count("rank", self.rank)
         need_positive("ridge", self.ridge)
         need_not_negative("low_rank", self.low_rank)
+        need_not_negative("absent", self.absent)
+        need_positive("sweep_ridge", self.sweep_ridge)
         for name in ("row_power", "col_power", "score_power", "ridge_power"):
             power = getattr(self, name)
             if not is_number(power) or not 0 <= power <= 1:
@@ -142,6 +155,7 @@ class ClickParts:
         self.spectrum = lru_cache(maxsize=1)(self._spectrum)
         self.gram = lru_cache(maxsize=1)(self._gram)
         self.regression = lru_cache(maxsize=1)(self._regression)
+        self.sweeps = lru_cache(maxsize=8)(self._sweeps)
 
     def _spectrum(self, row_power: float, col_power: float, rank: int) -> Spectrum:
         """Leading right singular vectors of the scaled matrix."""
@@ -172,9 +186,20 @@ class ClickParts:
         np.fill_diagonal(weights, 0.0)
         return np.asarray(weights, np.float32)
 
+    def _sweeps(self, absent: float, ridge: float, rank: int) -> LowRankModel:
+        """Factors of weighted sweeps, those of the rows given the columns."""
+        clicks = as_confidence(self.clicks)
+        problem = Problem(clicks, "square", n_jobs=self.n_jobs, everywhere=Everywhere(absent))
+        solver = FactorSweeps(ridge=ridge, offsets="none", count_power=1.0)
+        fitted = solve(problem, solver, rank=rank, max_iter=N_SWEEPS, tol=0.0, random_state=self.seed).model
+        return fold_in(fitted, clicks, n_jobs=self.n_jobs)  # so that folding in a training row gives it back
+
     def prepare(self, rule: ScoringRule) -> None:
         """Compute the parts that a rule needs, before threads ask for them."""
-        self.spectrum(rule.row_power, rule.col_power, rule.rank)
+        if rule.absent:
+            self.sweeps(rule.absent, rule.sweep_ridge, rule.rank)
+        else:
+            self.spectrum(rule.row_power, rule.col_power, rule.rank)
         if rule.neighbours == "counts":
             self.gram(rule.row_power)
         elif rule.neighbours == "ridge":
@@ -215,8 +240,12 @@ class ClickParts:
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Ranks, in rising order up to the rule's, and scores of all columns for some rows by the low-rank term.
 
-        The arrays of shape (n_rows, n_cols) are one array, which changes from rank to rank.
+        The arrays of shape (n_rows, n_cols) are one array, which changes from rank to rank. Sweeps have one rank.
         """
+        if rule.absent:
+            fitted = self.sweeps(rule.absent, rule.sweep_ridge, rule.rank)
+            yield rule.rank, ((fitted.U[rows] * fitted.theta) @ fitted.V.T).astype(np.float32)
+            return
         V, encoder = self.low_rank(rule)
         factors = encoder.factors(self.R[rows], V).astype(np.float32)
         scores, first = np.zeros((rows.size, V.shape[0]), np.float32), 0
@@ -227,12 +256,31 @@ class ClickParts:
 
     def model(self, rule: ScoringRule) -> LowRankModel:
         """Return the model with the scores of a rule for all rows."""
+        return self._swept_model(rule) if rule.absent else self._encoded_model(rule)
+
+    def _swept_model(self, rule: ScoringRule) -> LowRankModel:
+        """Factors of sweeps, and neighbours in units of their scores."""
+        fitted = replace(self.sweeps(rule.absent, rule.sweep_ridge, rule.rank), facts={})
+        if rule.neighbours == "none":
+            return fitted
+        neighbours, sample = Neighbours.of(self.weights(rule), N_SOURCES), self._sample()
+        ((_, low_rank),) = self.low_rank_scores(rule, sample, (rule.rank,))
+        near = (self.pattern[sample] @ neighbours.matrix).toarray()
+        unit = size_of(low_rank) / (rule.low_rank * size_of(near) or 1.0)
+        return replace(fitted, neighbours=neighbours._replace(weights=(unit * neighbours.weights).astype(np.float32)))
+
+    def _sample(self) -> Array:
+        """Rows on which the sizes of the two terms are compared."""
+        return np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
+
+    def _encoded_model(self, rule: ScoringRule) -> LowRankModel:
+        """Singular vectors, and the encoder of rows; neighbours as they are."""
         with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
             V, encoder = self.low_rank(rule)
             neighbours, weight = None, rule.low_rank
             if rule.neighbours != "none":
                 neighbours = Neighbours.of(self.weights(rule), N_SOURCES)
-                sample = np.linspace(0, self.R.shape[0] - 1, min(N_SIZED, self.R.shape[0])).astype(int)
+                sample = self._sample()
                 low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
                 near = (self.pattern[sample] @ neighbours.matrix).toarray()
                 weight *= size_of(near) / (size_of(low_rank) or 1.0)
@@ -241,6 +289,13 @@ class ClickParts:
         seen, labels = Seen(self.clicks.indptr, self.clicks.indices), (self.clicks.row_labels, self.clicks.col_labels)
         path = np.tril(np.tile(theta, (theta.size, 1)))
         return LowRankModel(path, U, V, *labels, seen=seen, neighbours=neighbours, encoder=encoder)
+
+
+def as_confidence(clicks: Observations) -> Observations:
+    """Return clicks with targets of one, and their counts as weights if they differ from one."""
+    weights = None if np.all(clicks.targets == 1) else clicks.targets
+    labels = clicks.row_labels, clicks.col_labels
+    return Observations(clicks.indptr, clicks.indices, np.ones_like(clicks.targets), clicks.shape, weights, labels)
 
 
 def size_of(scores: Array) -> float:

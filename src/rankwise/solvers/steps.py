@@ -11,6 +11,7 @@ from ..objectives import Objective, Restriction
 Valued = Callable[[Array], tuple[float, Array]]
 MAX_BACKTRACKS = 60  # changes of the curvature bound at most
 MAX_EVALUATIONS = 80  # to find where f is finite
+FARTHEST = 16.0  # largest extrapolation, in steps
 
 
 def first_weight(objective: Objective, u: Array, sigma: float, v: Array) -> tuple[float, int]:
@@ -144,3 +145,15 @@ def bisect(phi: Valued) -> tuple[float, int]:
         return lo, n_evaluations
     weight, result = brentq(rise, lo, hi, xtol=1e-300, rtol=1e-9, full_output=True, disp=False)
     return float(weight), n_evaluations + int(result.function_calls)
+
+
+def extrapolated(first: Array, second: Array, third: Array) -> Array:
+    """Extrapolation of each row from its last three iterates (SQUAREM, Varadhan and Roland, 2008).
+
+    Iterates that alternate around their limit have a length of 1/2, which takes them to the middle.
+    """
+    step = second.astype(np.float64) - first
+    change = third.astype(np.float64) - second - step
+    size, turn = (np.linalg.norm(part, axis=1, keepdims=True) for part in (step, change))
+    length = np.clip(np.divide(size, turn, out=np.ones_like(size), where=turn > 0), 0.5, FARTHEST)
+    return np.ascontiguousarray(first + 2 * length * step + length**2 * change, first.dtype)

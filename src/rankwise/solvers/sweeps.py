@@ -68,9 +68,7 @@ class Sweeps(Solver[Problem, SweepState]):
             place_constant(problem, 0.0)
         constant = 0.0 if self.offsets == "none" else best_constant(problem)
         rows, cols = map(problem.side, ("rows", "columns"), OFFSETS[self.offsets])
-        state = SweepState(
-            rows, cols, constant, min(rank, *problem.shape), problem.observations.total_weight, problem.loss
-        )
+        state = SweepState(rows, cols, constant, min(rank, *problem.shape), problem.total_weight, problem.loss)
         state.place(problem)
         self._begin(problem, state)
         for _ in range(OFFSET_SWEEPS if any(OFFSETS[self.offsets]) else 1):
@@ -93,12 +91,12 @@ class Sweeps(Solver[Problem, SweepState]):
         if start.offsets is None and self.offsets != "none":  # a model without offsets has a constant of zero
             place_constant(problem, 0.0)
             constant = best_constant(problem)
-        rank, weight = max(min(rank, *problem.shape), learned.rank), problem.observations.total_weight
+        rank, weight = max(min(rank, *problem.shape), learned.rank), problem.total_weight
         state = SweepState(rows, cols, constant, rank, weight, problem.loss, start.scale, baseline=baseline)
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
-        state.cost = self._improve(state, state.cols, state.rows).loss
+        state.cost = self._improve(problem, state, state.cols, state.rows).loss
         state.place(problem)
         return state
 
@@ -136,8 +134,9 @@ class Sweeps(Solver[Problem, SweepState]):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _improve(self, state: SweepState, side: Side, other: Side) -> HalfSweep:
-        sums = side.improve(other, state.settings(self.uncertain))
+    def _improve(self, problem: Problem, state: SweepState, side: Side, other: Side) -> HalfSweep:
+        cells = problem.cells_of("rows" if side is state.rows else "columns")
+        sums = side.improve(other, state.settings(self.uncertain), cells=cells)
         if sums.curvatures > 0:
             state.curvature = sums.curvatures / state.weight
         return sums
@@ -172,7 +171,8 @@ class FactorSweeps(Sweeps):
     offsets : {"both", "none", "global", "rows", "columns"}, default="both"
     offset_ridge : float, default=0.2
     count_power : float, default=0
-        The ridge of a row with n entries is multiplied by ``n**count_power``.
+        The ridge of a row with n entries is multiplied by ``n**count_power``; n includes the weights of the row's cells
+        if these count (`Everywhere`).
     block : int, optional
         Number of factors to add at a time, each time from one gradient and before a sweep; by default all at once.
     smoothing : float, default=0.01
@@ -219,8 +219,8 @@ class FactorSweeps(Sweeps):
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
         if self.count_power:
-            for side, entries in ((state.rows, problem.observations), (state.cols, problem.observations.transposed())):
-                counts = np.maximum(entries.row_weights(), 1.0) ** self.count_power
+            for side, axis in ((state.rows, "rows"), (state.cols, "columns")):
+                counts = np.maximum(problem.row_weights(axis), 1.0) ** self.count_power
                 side.multipliers = counts.astype(side.means.dtype)
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
@@ -243,9 +243,9 @@ class FactorSweeps(Sweeps):
             self._sharpen(state, state.spread)
         loss = 0.0
         for side, other in state.sides:
-            loss = self._improve(state, side, other).loss
+            loss = self._improve(problem, state, side, other).loss
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
-            loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain))
+            loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
         return loss + sum(0.5 * float(side.precisions @ side.weighted_squares()) for side, _ in state.sides)
 
 
@@ -314,7 +314,7 @@ class BayesSweeps(Sweeps):
     def value_at_zero(self, objective: Problem) -> float:
         """Return the part of the negative evidence bound that is due to the unit of the targets."""
         is_density = objective.loss.has_units and objective.loss.log_normaliser(0.5) != 0
-        return objective.observations.total_weight * math.log(stored_spread(objective)) if is_density else 0.0
+        return objective.total_weight * math.log(stored_spread(objective)) if is_density else 0.0
 
     def original_value(self, value: float, units: Units, weight: float) -> float:
         """Return the negative evidence bound of the targets, whose density is that of stored numbers over the unit."""
@@ -377,7 +377,7 @@ class BayesSweeps(Sweeps):
         self._learn_priors(state)
         bound = loss = 0.0
         for k, (side, other) in enumerate(state.sides):
-            sums = self._improve(state, side, other)
+            sums = self._improve(problem, state, side, other)
             loss = sums.loss
             squares = side.squares() + (state.priors[k].penalty(side) if state.priors else 0.0)
             n = side.means.shape[0]

@@ -36,7 +36,10 @@ class OriginalUnits:
 
     def __init__(self, objective: Objective, solver: Solver[Any, Any]) -> None:
         self.units, self.solver = units_of(objective), solver
-        self.weight = objective.observations.total_weight if isinstance(objective, Entrywise) else 0.0
+        entries = objective.observations if isinstance(objective, Entrywise) else None
+        self.weight = (
+            objective.total_weight if isinstance(objective, Problem) else getattr(entries, "total_weight", 0.0)
+        )
 
     def record(self, record: Record) -> Record:
         """Return a record with values in the units of the targets."""

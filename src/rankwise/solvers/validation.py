@@ -75,6 +75,11 @@ NO_OFFSETS = Need(
     _has_no_offsets,
     "remove `offsets` from the `Problem`, or subtract them from the targets",
 )
+OBSERVED_ONLY = Need(
+    "a sum over the observed entries alone",
+    lambda f: getattr(f, "cells", None) is None,
+    'remove `everywhere`, or use method="factors", "bayes", "glrl" or "eglrl"',
+)
 IN_MEMORY = Need("the entries in memory", _is_in_memory, ANOTHER)
 
 
@@ -95,7 +100,8 @@ def _description(objective: Objective) -> str:
     if not isinstance(objective, Entrywise):
         return name
     entries = "" if _is_in_memory(objective) else f" and entries in a {type(objective.observations).__name__}"
-    return f"{name} with loss {objective.loss!r}{entries}"
+    term = "" if getattr(objective, "cells", None) is None else " and a term of all cells"
+    return f"{name} with loss {objective.loss!r}{entries}{term}"
 
 
 def need_positive(name: str, value: object, optional: bool = False) -> None:
