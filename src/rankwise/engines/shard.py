@@ -11,6 +11,7 @@ from .._digests import checksum
 from ..kernels import pattern, tile_losses
 from ..kernels.entrywise import SearchLine
 from ..kernels.expected import majorised
+from ..kernels.lanes import pad_columns
 from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
@@ -20,11 +21,12 @@ from ..losses import Loss
 from ..observations import Piece
 from ..observations.build import rows_of
 from .base import Buffers
+from .lines import RowLines
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
 
 
-class Shard:
+class Shard(RowLines):
     """Rows ``start`` to ``stop`` of an observed matrix with the current prediction at their entries.
 
     Stores per entry the column (4 bytes) and, in the problem's dtype, the target, the weight if any, the prediction X,
@@ -49,10 +51,15 @@ class Shard:
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
-        self.targets = _fixed(loss.units.stored(piece.targets, dtype))
+        self._stored: Callable[[], Array] = lambda: loss.units.stored(piece.targets, dtype)
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
         self.base: Array | None = None
         self.step = 0
+
+    @cached_property
+    def targets(self) -> Array:
+        """Targets of the entries in the loss's units."""
+        return _fixed(self._stored())
 
     @cached_property
     def predicted(self) -> Array:
@@ -199,12 +206,14 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    @operation(Join.CONCATENATE, by_col=("block",))
+    @operation(
+        Join.CONCATENATE,
+        by_col=("block",),
+        prepare={"block": lambda block: pad_columns(block, block.dtype)},
+        kept=True,
+    )
     def gather(self, block: Array, width: int) -> Array:
-        """Sums of the rows of `block` over every row's columns.
-
-        The block has columns of zeros up to a multiple of eight; the first `width` are wanted.
-        """
+        """Sums of the rows of `block`, which are of this width, over every row's columns."""
         rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
@@ -243,11 +252,17 @@ class Shard:
         parts = numbers[own][rows[found]], self.indices[found], self.targets[found], weights
         return np.column_stack([part.astype(np.float64) for part in parts])
 
-    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), by_col=("design",))
+    @operation(
+        Join.BOTH,
+        by_row=("problem.by_row", "means", "variances"),
+        by_col=("design",),
+        prepare={"design": lambda design: design.padded()},
+        kept=True,
+    )
     def solve_rows(
-        self, design: Design, problem: RowProblem, means: Array, variances: Array
+        self, design: Any, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
-        """Improved means and variances of the rows, and the kernel's four sums."""
+        """Improved means and variances of the rows, and the kernel's four sums; from a `SideDesign` or a `Design`."""
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
@@ -257,8 +272,13 @@ class Shard:
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.array(sums)
 
-    @operation(Join.SUM, by_row=("means", "variances"), by_col=("design",))
-    def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
+    @operation(
+        Join.SUM,
+        by_row=("means", "variances"),
+        by_col=("design",),
+        prepare={"design": lambda design: design.padded()},
+    )
+    def expected_loss(self, design: Any, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)
         entries = self._entries(design)
@@ -269,7 +289,7 @@ class Shard:
         return tile_losses.tile_loss(self.formula, design.factors.dtype, cached=self.cached)
 
     def _entries(self, design: Design) -> RowEntries:
-        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design.padded())
+        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design)
 
     @operation(Join.CONCATENATE)
     def checksum(self) -> Array:

@@ -126,7 +126,7 @@ class Threads(Engine):
         """Run an operation on every shard and return the results before they are joined."""
         self.rounds += 1
         results = Results(operation.join, self.buffers)
-        round_ = _Round(self, operation, args, results)
+        round_ = _Round(self, operation, operation.prepared(args), results)
         worth = self.busy.get(operation, math.inf) / WORTH
         self.pool.run(round_.work, max(1, int(min(self.n_jobs, worth))))
         if round_.error is not None:

@@ -357,7 +357,7 @@ class BayesSweeps(Sweeps):
         precision = OFFSET_RIDGE * state.scale * state.curvature
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], precision)
-            side.variances[:] = 1.0 / precision
+            side.variances = np.full(side.means.shape, 1.0 / precision, side.means.dtype)
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
         state.priors = self.make_priors(state)

@@ -2,11 +2,13 @@
 
 import concurrent.futures
 import logging
+import math
 import os
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,11 @@ from ..._errors import ClusterError, SettingError
 from ...losses import Loss
 from ..base import Engine, Results
 from ..operations import AnyOperation, Call, Join
+from ..shard import Shard
 from ..threads import ThreadPool
 from .distributed import distributed
-from .messages import Message, Reply, joined, map_arrays, message_for, shared_part
+from .kept import Foreign, Holder, Holders, Kept, Key, LinesLost
+from .messages import Message, Reply, arrays_in, joined, map_arrays, message_for, shared_part
 from .peers import Exchange, PeerError
 from .placement import place
 from .remote import Remote, reaches
@@ -91,6 +95,8 @@ class Cluster(Engine):
         self._peers = True  # whether workers have reached each other so far
         self._layout, self._told = 0, list[Remote]()  # number of changes of the peers, and those who know each other
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
+        self._holders: Holders | None = None  # the workers, as those that keep lines
+        self._dropped: list[Key] = []  # lines that no handle refers to any more
         self._owner = os.getpid()
 
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
@@ -102,11 +108,15 @@ class Cluster(Engine):
             )
         self.rounds += 1
         if operation.join is Join.STAY:
-            copies = map_arrays(args, lambda _, array: np.copy(array))  # the caller may change its arrays meanwhile
+            copies = map_arrays(args, lambda _, array: _copied(array))  # the caller may change its arrays meanwhile
             self._queue.append((operation, copies))
             return Results(operation.join)
         try:
             results = self._round_trip([*self._queue, (operation, args)])
+        except LinesLost:  # the other workers go on with the shards that they have
+            self._peers = True
+            self._queue.clear()
+            raise
         except BaseException:
             self.close()
             raise
@@ -124,22 +134,25 @@ class Cluster(Engine):
         self._queue.clear()
         self.pool.close()
 
+    def kept(self, lines: Any) -> Any:
+        """Return the handle of an array with a line per row, which the workers keep from now on."""
+        return lines if isinstance(lines, Kept) else self.run(Shard.keep, lines)
+
     def _round_trip(self, calls: list[Call]) -> Results:
         """Send the calls to every worker, then to those that replace lost ones, until all shards have results."""
         self.traffic.trips += 1
-        join, doubted = calls[-1][0].join, set[str]()
-        replies: list[Reply] = []
+        doubted, replies = set[str](), list[Reply]()
         remotes, past = list(self.remotes), list[Call]()
-        if self._peers and len(remotes) > 1 and not self._lost():
+        if self._peers and remotes and not self._lost():
             replies = self._exchange(remotes, calls, doubted, peers=True)
             if len(replies) == len(remotes):
-                return joined(replies, join, len(self.loads))
+                return self._joined(replies, calls[-1][0])
             replies, remotes = [], list(self.remotes)  # results of peers are parts of each other: repeat all without
         for _ in range(MAX_REBUILDS):
             replies += self._exchange(remotes, [*past, *calls], doubted)
             lost = self._lost()
             if not lost:
-                return joined(replies, join, len(self.loads))
+                return self._joined(replies, calls[-1][0])
             remotes, past = self._build(lost, doubted), list(self.recover())
         raise ClusterError(
             f"Workers were lost {MAX_REBUILDS} times during one operation (last {', '.join(sorted(doubted))}); "
@@ -151,10 +164,16 @@ class Cluster(Engine):
     ) -> list[Reply]:
         """Return the replies of the workers that answer; drop lost ones and add them to `doubted`."""
         n = len(remotes)
-        shared = shared_part(calls, PEER_BYTES / (n - 1)) if peers else shared_part(calls)
+        shared = shared_part(calls, PEER_BYTES / (n - 1) if peers and n > 1 else math.inf, pull=peers)
+        keep = self.traffic.trips if calls[-1][0].kept else None
+        forget, self._dropped = tuple(self._dropped), []
+        layouts = _layouts(calls, shared)
         for k, remote in enumerate(remotes):
             exchange = self._with_peers(remotes, k) if peers else None
-            self._send(remote, message_for(shared, remote.take, exchange, n))
+            message = message_for(shared, remote.take, exchange, n)
+            news = {layout: holders for layout, holders in layouts.items() if layout not in remote.layouts}
+            remote.layouts |= set(news)
+            self._send(remote, replace(message, keep=keep, forget=forget, layouts=news))
         self._told = remotes if peers else self._told
         self._await(remotes, peers)
         replies = [reply for remote in remotes if (reply := self._reply(remote, doubted)) is not None]
@@ -164,6 +183,45 @@ class Cluster(Engine):
                 self._peers = False
                 log.warning("workers cannot reach each other; the client sends all arrays, which is slower")
         return replies
+
+    def _joined(self, replies: list[Reply], operation: AnyOperation) -> Results:
+        """Return the results of all workers, with handles of what they keep."""
+        results = joined(replies, operation.join, len(self.loads))
+        if operation.kept:
+            if self._holders is None or set(self._holders.remotes) != set(self.remotes):
+                self._holders = Holders(self.remotes)
+            parts = zip(*(reply.kept or () for reply in replies), strict=True)
+            handles = [
+                Kept(self._fetch, (self.traffic.trips, k), self._holders, self.cuts[-1], descriptions)
+                for k, descriptions in enumerate(parts)
+            ]
+            for handle in handles:
+                weakref.finalize(handle, self._dropped_later, handle.key)
+            results.kept = handles[0] if len(handles) == 1 else tuple(handles)
+        return results
+
+    def _dropped_later(self, key: Key) -> None:
+        self._dropped.append(key)
+
+    def _fetch(self, kept: Kept, rows: Array | None) -> Array:
+        """Return all lines, or those of some rows, of an array that the workers keep."""
+        remotes = list(kept.holders.remotes)
+        if not set(remotes) <= set(self.remotes):
+            raise LinesLost("A worker was lost with the factors of its rows.")
+        n = len(rows) if rows is not None else kept.shape[0]
+        whole = np.empty((n, *kept.shape[1:]), kept.dtype)
+        places = {remote: _places(remote, rows) for remote in remotes}
+        for remote, (lines, _) in places.items():
+            remote.ask("lines", [kept.key], -1, "", lines)
+        self._await(remotes, False)
+        for remote, (_, at) in places.items():
+            try:
+                (whole[at],) = remote.receive()
+            except Exception as error:
+                self._drop(remote)
+                raise LinesLost("A worker was lost with the factors of its rows.") from error
+        self.traffic.back += whole.nbytes
+        return whole
 
     def _with_peers(self, remotes: list[Remote], own: int) -> Exchange:
         """Return what a worker must know of its peers; their addresses only if they have changed."""
@@ -273,6 +331,28 @@ class Cluster(Engine):
         if isinstance(error, distributed().KilledWorker):
             raise ClusterError(f"Workers died while loading shards: {error}") from error
         raise error
+
+
+def _copied(array: Any) -> Any:
+    return np.copy(array) if isinstance(array, np.ndarray) else array
+
+
+def _layouts(calls: Sequence[Call], shared: Sequence[Call]) -> dict[int, tuple[Holder, ...]]:
+    """Return where the lines are that workers are to get from those of another engine."""
+    wanted = {array.layout for array in arrays_in(shared) if isinstance(array, Foreign)}
+    handles = [array for array in arrays_in(calls) if isinstance(array, Kept) and array.holders.layout in wanted]
+    return {handle.holders.layout: handle.holders.description() for handle in handles}
+
+
+def _places(remote: Remote, rows: Array | None) -> tuple[Any, Any]:
+    """Return the lines of a worker that hold some rows, or all of its rows, and their places among these."""
+    own = np.concatenate([np.arange(each.start, each.stop) for each in remote.rows])
+    if rows is None:
+        return slice(None), own
+    order = np.argsort(own)
+    at = np.searchsorted(own[order], rows)
+    found = np.flatnonzero(own[order][np.minimum(at, own.size - 1)] == rows)
+    return order[at[found]], found
 
 
 def _failed(call: "concurrent.futures.Future[Reply]") -> bool:

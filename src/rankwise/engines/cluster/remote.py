@@ -3,12 +3,11 @@
 import asyncio
 import concurrent.futures
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..._arrays import Array
 from .distributed import distributed
 
 log = logging.getLogger("rankwise")
@@ -31,15 +30,22 @@ class Remote:
     size: int  # cost of its shards, in observations
     direct: bool = True  # whether messages go to the worker itself; otherwise the scheduler forwards them
     call: "concurrent.futures.Future[Any] | None" = None
+    layouts: set[int] = field(default_factory=set)  # of other engines that the worker knows
 
-    def take(self, array: Array) -> Array:
-        """Return the lines of this worker's rows."""
+    def take(self, array: Any) -> Any:
+        """Return the lines of this worker's rows; what stands for them if the worker keeps them."""
+        if not isinstance(array, np.ndarray):
+            return array.of(self)
         parts = [array[rows] for rows in self.rows]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def send(self, message: Any) -> None:
         """Call the actor's method `handle`; `receive` raises if this fails."""
-        self.call = self._start("handle", message)
+        self.ask("handle", message)
+
+    def ask(self, function: str, *args: Any) -> None:
+        """Call a method of the actor; `receive` raises if this fails."""
+        self.call = self._start(function, *args)
 
     def receive(self) -> Any:
         """Return the reply."""
