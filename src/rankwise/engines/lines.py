@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
+from ..kernels.row_parts import GaussianPrior
 from ..spectral.tall import blended
 from .operations import Join, operation
 
@@ -25,19 +26,6 @@ class RowLines:
         own = slice(self.start, self.stop)
         terms = ((weights, block[own]) for weights, block in zip(factors, blocks, strict=True))
         return blended(*terms, scale=None if scale is None else scale[own])
-
-    @operation(Join.SUM, by_row=("means", "prior_means", "variances"))
-    def squares(self, means: Array, prior_means: Array, variances: Array) -> Array:
-        """Sum over the rows of each component's expected squared distance from its prior mean."""
-        own = slice(self.start, self.stop)
-        _, squares = blended((1, means[own]), (-1, prior_means[own]))
-        return np.asarray(squares + np.sum(variances[own], axis=0, dtype=np.float64))
-
-    @operation(Join.SUM, by_row=("means", "multipliers"))
-    def weighted_squares(self, means: Array, multipliers: Array) -> Array:
-        """Sum over the rows of each component's squared mean, times the row's multiplier."""
-        own = slice(self.start, self.stop)
-        return np.asarray(np.sum(multipliers[own, None] * means[own] ** 2, axis=0, dtype=np.float64))
 
     @operation(Join.CONCATENATE, by_row=("block",))
     def largest(self, block: Array) -> Array:
@@ -67,3 +55,15 @@ class RowLines:
         """Return ``n_i**-0.5`` for every row with n_i entries, 1 for rows without entries."""
         counts = np.diff(self.indptr).astype(dtype)
         return np.asarray(1.0 / np.sqrt(np.maximum(counts, 1.0)), dtype)
+
+
+def row_squares(means: Array, variances: Array, prior: Any) -> Array:
+    """Sums over rows with a Gaussian prior, shape (2 d,); zeros under other priors.
+
+    Of each component's expected squared distance from its prior mean, then of its squared mean times the row's
+    multiplier.
+    """
+    if not isinstance(prior, GaussianPrior):
+        return np.zeros(2 * means.shape[1])
+    distances = blended((1, means), (-1, prior.means))[1] + np.sum(variances, axis=0, dtype=np.float64)
+    return np.concatenate((distances, np.sum(prior.multipliers[:, None] * means**2, axis=0, dtype=np.float64)))

@@ -20,8 +20,9 @@ from ..kernels.tile_losses import TileLoss
 from ..losses import Loss
 from ..observations import Piece
 from ..observations.build import rows_of
+from ..spectral.tall import blended
 from .base import Buffers
-from .lines import RowLines
+from .lines import RowLines, row_squares
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
 
@@ -218,6 +219,21 @@ class Shard(RowLines):
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
 
+    @operation(
+        Join.BOTH,
+        by_row=("blocks", "scale"),
+        by_col=("block",),
+        prepare={"block": lambda block: pad_columns(block, block.dtype)},
+        kept=True,
+    )
+    def gather_blend(
+        self, block: Array, width: int, factors: tuple[Any, ...], blocks: tuple[Array, ...], scale: Array | None
+    ) -> tuple[Array, Array]:
+        """Return a weighted sum of the result of `gather`, with the first factors, and of blocks; as `blend`."""
+        own = slice(self.start, self.stop)
+        terms = zip(factors, (self.gather(block, width), *(each[own] for each in blocks)), strict=True)
+        return blended(*terms, scale=None if scale is None else scale[own])
+
     @operation(Join.BOTH, by_row=("offsets.rows",))
     def moments(self, centre: float, width: float, offsets: Offsets | None) -> tuple[Array, Array]:
         """Sums over the entries of every row, and of every column, in columns of shape (n, 3).
@@ -262,7 +278,10 @@ class Shard(RowLines):
     def solve_rows(
         self, design: Any, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
-        """Improved means and variances of the rows, and the kernel's four sums; from a `SideDesign` or a `Design`."""
+        """Improved means and variances of the rows, given a `SideDesign` or a `Design`.
+
+        The sums are the four of the kernel, and those of `row_squares`.
+        """
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
@@ -270,7 +289,7 @@ class Shard(RowLines):
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
-        return rows, np.array(sums)
+        return rows, np.concatenate((sums, row_squares(*rows, problem.prior)))
 
     @operation(
         Join.SUM,

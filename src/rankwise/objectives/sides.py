@@ -1,6 +1,7 @@
 """Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ class Side:
         problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        return HalfSweep(*sums)
+        return HalfSweep(*sums[:4], *np.split(sums[4:], 2))
 
     def expected_loss(self, other: "Side", settings: RowSettings) -> float:
         """Expected loss at both sides as they are; one pass over the observations."""
@@ -129,14 +130,6 @@ class Side:
         """Largest absolute value of each factor's means."""
         return np.asarray(self.engine.run(Shard.largest, self.means).max(axis=0)[: self.rank])
 
-    def weighted_squares(self) -> NDArray[np.float64]:
-        """Sum over the rows of each component's squared mean, times the row's multiplier."""
-        return self.engine.run(Shard.weighted_squares, self.means, self.multipliers)
-
-    def squares(self) -> NDArray[np.float64]:
-        """Sum over the rows of each component's expected squared distance from its prior mean."""
-        return self.engine.run(Shard.squares, self.means, self.prior_means, self.variances)
-
 
 @dataclass(frozen=True)
 class HalfSweep:
@@ -146,3 +139,7 @@ class HalfSweep:
     halvings: float = 0.0  # number of times that a row's step was halved
     logs: float = 0.0  # half the sum of the log variances
     curvatures: float = 0.0  # of the quadratic approximations
+    # (d,): expected squared distances of each component from its prior mean
+    squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
+    # (d,): squared means, times the rows' multipliers
+    weighted_squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))

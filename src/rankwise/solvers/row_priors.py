@@ -102,17 +102,17 @@ class PatternPrior:
             self.lengths = pattern_lengths(side.engine, self.weights.dtype)
         dtype, ridge, lengths = side.means.dtype, self.ridge, self.lengths
         residual, _ = blended(side.engine, (1, side.means), (-1, side.prior_means), scale=lengths)
-        gradient, squared = blended(other.engine, (1, pattern_sums(other.engine, residual)), (-ridge, self.weights))
+        gradient, squared = gathered(other.engine, (1, residual), (-ridge, self.weights))
         direction, length = gradient, squared
         for k in range(n_steps):
-            change, curvature = blended(side.engine, (1, pattern_sums(side.engine, direction)), scale=lengths)
+            change, curvature = gathered(side.engine, (1, direction), scale=lengths)
             step = _ratio(squared, curvature + ridge * length, dtype)
             self.weights, self.squares = blended(other.engine, (1, self.weights), (step, direction))
             side.prior_means, _ = blended(side.engine, (1, side.prior_means), (step, change))
             if k + 1 < n_steps:
-                back = pattern_sums(other.engine, blended(side.engine, (1, change), scale=lengths)[0])
-                before = squared
-                gradient, squared = blended(other.engine, (1, gradient), (-step, back), (-ridge * step, direction))
+                scaled, before = blended(side.engine, (1, change), scale=lengths)[0], squared
+                terms = (-step, scaled), (1, gradient), (-ridge * step, direction)
+                gradient, squared = gathered(other.engine, *terms)
                 turn = _ratio(squared, before, dtype)
                 direction, length = blended(other.engine, (1, gradient), (turn, direction))
 
@@ -123,7 +123,7 @@ class PatternPrior:
     def row_means(self, engine: Engine) -> Array:
         """Prior means of the rows in an engine's shards."""
         lengths = pattern_lengths(engine, self.weights.dtype)
-        return blended(engine, (1, pattern_sums(engine, self.weights)), scale=lengths)[0]
+        return gathered(engine, (1, self.weights), scale=lengths)[0]
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only."""
@@ -151,9 +151,13 @@ def restored_prior(saved: PriorArrays, ridge: float = 1.0) -> RowPrior:
     return prior
 
 
-def pattern_sums(engine: Engine, block: Array) -> Array:
-    """Sum of ``block[j]`` over the columns j of row i's entries, for every row i in the engine's shards."""
-    return engine.run(Shard.gather, block, block.shape[1])
+def gathered(engine: Engine, *terms: tuple[Any, Array], scale: Array | None = None) -> tuple[Array, Array]:
+    """Return a weighted sum of matrices as `blended`, whose first term stands for its sums over the rows' patterns.
+
+    These are the sums of ``block[j]`` over the columns j of row i's entries, for every row i in the engine's shards.
+    """
+    factors, (block, *blocks) = zip(*terms, strict=True)
+    return engine.run(Shard.gather_blend, block, block.shape[1], factors, tuple(blocks), scale)
 
 
 def pattern_lengths(engine: Engine, dtype: Any) -> Array:

@@ -21,8 +21,8 @@ from ..operations import AnyOperation, Call, Join
 from ..shard import Shard
 from ..threads import ThreadPool
 from .distributed import distributed
-from .kept import Foreign, Holder, Holders, Kept, Key, LinesLost
-from .messages import Message, Reply, arrays_in, joined, map_arrays, message_for, shared_part
+from .kept import Holders, Kept, Key, LinesLost
+from .messages import Message, Reply, copied, joined, layouts_in, message_for, shared_part
 from .peers import Exchange, PeerError
 from .placement import place
 from .remote import Remote, reaches
@@ -31,6 +31,7 @@ from .worker import ShardWorker
 log = logging.getLogger("rankwise")
 
 POLL = 1.0  # seconds between checks whether workers still exist, while waiting for them
+SILENCE = 30.0  # seconds after which a worker whose event loop does not answer is given up, while it works
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
 SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
@@ -108,8 +109,7 @@ class Cluster(Engine):
             )
         self.rounds += 1
         if operation.join is Join.STAY:
-            copies = map_arrays(args, lambda _, array: _copied(array))  # the caller may change its arrays meanwhile
-            self._queue.append((operation, copies))
+            self._queue.append((operation, copied(args)))  # the caller may change its arrays meanwhile
             return Results(operation.join)
         try:
             results = self._round_trip([*self._queue, (operation, args)])
@@ -167,7 +167,7 @@ class Cluster(Engine):
         shared = shared_part(calls, PEER_BYTES / (n - 1) if peers and n > 1 else math.inf, pull=peers)
         keep = self.traffic.trips if calls[-1][0].kept else None
         forget, self._dropped = tuple(self._dropped), []
-        layouts = _layouts(calls, shared)
+        layouts = layouts_in(calls, shared)
         for k, remote in enumerate(remotes):
             exchange = self._with_peers(remotes, k) if peers else None
             message = message_for(shared, remote.take, exchange, n)
@@ -210,7 +210,7 @@ class Cluster(Engine):
             raise LinesLost("A worker was lost with the factors of its rows.")
         n = len(rows) if rows is not None else kept.shape[0]
         whole = np.empty((n, *kept.shape[1:]), kept.dtype)
-        places = {remote: _places(remote, rows) for remote in remotes}
+        places = {remote: remote.places(rows) for remote in remotes}
         for remote, (lines, _) in places.items():
             remote.ask("lines", [kept.key], -1, "", lines)
         self._await(remotes, False)
@@ -235,13 +235,18 @@ class Cluster(Engine):
         remote.send(message)
 
     def _await(self, remotes: list[Remote], peers: bool) -> None:
-        """Wait until every worker has answered, its connection broke, or the scheduler reports it as gone."""
+        """Wait until every worker has answered, its connection broke, it fell silent, or the scheduler lost it."""
         waiting = {remote.call: remote for remote in remotes if remote.call is not None}
         while waiting:
             done, _ = concurrent.futures.wait(waiting, POLL, concurrent.futures.FIRST_COMPLETED)
             if not done:
                 known = workers_of(self.client)
-                done = {call for call, remote in waiting.items() if remote.address not in known and call.cancel()}
+                gone = {
+                    call: remote
+                    for call, remote in waiting.items()
+                    if remote.address not in known or remote.seconds_silent() > SILENCE
+                }
+                done = {call for call in gone if call.cancel()}
             for call in done:
                 del waiting[call]
             if peers and any(map(_failed, done)):
@@ -331,28 +336,6 @@ class Cluster(Engine):
         if isinstance(error, distributed().KilledWorker):
             raise ClusterError(f"Workers died while loading shards: {error}") from error
         raise error
-
-
-def _copied(array: Any) -> Any:
-    return np.copy(array) if isinstance(array, np.ndarray) else array
-
-
-def _layouts(calls: Sequence[Call], shared: Sequence[Call]) -> dict[int, tuple[Holder, ...]]:
-    """Return where the lines are that workers are to get from those of another engine."""
-    wanted = {array.layout for array in arrays_in(shared) if isinstance(array, Foreign)}
-    handles = [array for array in arrays_in(calls) if isinstance(array, Kept) and array.holders.layout in wanted]
-    return {handle.holders.layout: handle.holders.description() for handle in handles}
-
-
-def _places(remote: Remote, rows: Array | None) -> tuple[Any, Any]:
-    """Return the lines of a worker that hold some rows, or all of its rows, and their places among these."""
-    own = np.concatenate([np.arange(each.start, each.stop) for each in remote.rows])
-    if rows is None:
-        return slice(None), own
-    order = np.argsort(own)
-    at = np.searchsorted(own[order], rows)
-    found = np.flatnonzero(own[order][np.minimum(at, own.size - 1)] == rows)
-    return order[at[found]], found
 
 
 def _failed(call: "concurrent.futures.Future[Reply]") -> bool:

@@ -16,8 +16,7 @@ from ..._arrays import Array
 from ..._errors import ClusterError
 from ..base import Results
 from ..shard import Shard
-from .distributed import distributed
-from .peers import PeerError
+from .distributed import call_actor, distributed
 from .remote import Remote
 
 Key = tuple[int, int]  # number of a result, and of an array in it
@@ -155,8 +154,8 @@ class KeptLines:
             self._asked[layout, asker] = lines
         return [self._lines[key][lines] for key in keys]
 
-    def foreign(self, tokens: Sequence[Foreign], me: str) -> dict[Foreign, Array]:
-        """Return arrays of another engine; lines of rows without entries here are zero."""
+    def foreign(self, tokens: Sequence[Foreign], me: str, fetched: Callable[..., Any]) -> dict[Foreign, Array]:
+        """Return arrays of another engine; lines of rows without entries here are zero. `fetched` runs the messages."""
         self.n_bytes = 0
         arrays = {token: np.zeros(token.shape, token.dtype) for token in tokens}
         if not tokens:
@@ -169,13 +168,7 @@ class KeptLines:
             if holder.address == worker.address:
                 taken = await worker.state.actors[holder.actor].lines(*args)
             else:
-                wrapped = [distributed().protocol.to_serialize(arg) for arg in args]
-                reply = await worker.rpc(holder.address).actor_execute(
-                    function="lines", actor=holder.actor, args=wrapped, kwargs={}
-                )
-                if reply["status"] != "OK":
-                    raise reply["exception"]
-                taken = reply["result"]
+                taken = await call_actor(worker.rpc(holder.address), holder.actor, "lines", args)
                 self.n_bytes += sum(part.nbytes for part in taken)
             for token, part in zip(wanted, taken, strict=True):
                 arrays[token][places] = part
@@ -185,10 +178,7 @@ class KeptLines:
             await asyncio.gather(*(ask(layout, *each) for layout in layouts for each in self._needed[layout]))
             self._told |= layouts
 
-        try:
-            asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
-        except Exception as error:
-            raise PeerError(f"Lines of another worker did not arrive: {error!r}") from error
+        fetched(ask_all)
         return arrays
 
 

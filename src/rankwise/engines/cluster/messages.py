@@ -161,6 +161,19 @@ def with_arrays(calls: Sequence[Call], arrays: Iterable[Any]) -> list[Call]:
     return [(operation, map_arrays(args, lambda _, array: next(following))) for operation, args in calls]
 
 
+def layouts_in(calls: Sequence[Call], shared: Sequence[Call]) -> dict[int, tuple[Holder, ...]]:
+    """Return where the lines are that workers are to get from those of another engine, for calls of `shared_part`."""
+    wanted = {array.layout for array in arrays_in(shared) if isinstance(array, Foreign)}
+    handles = [array for array in arrays_in(calls) if isinstance(array, Kept) and array.holders.layout in wanted]
+    return {handle.holders.layout: handle.holders.description() for handle in handles}
+
+
+def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments with copies of all arrays."""
+    copies: tuple[Any, ...] = map_arrays(args, lambda _, array: array if isinstance(array, Kept) else np.copy(array))
+    return copies
+
+
 def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of a received call as the kernels are compiled for them: arrays that can be written to."""
     arrays: tuple[Any, ...] = map_arrays(args, lambda _, array: writable(array))

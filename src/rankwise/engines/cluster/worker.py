@@ -3,11 +3,12 @@
 import asyncio
 import contextvars
 import pickle
+import sys
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,9 @@ class ShardWorker:
         """Return lines that are kept here, see `KeptLines.take`."""
         return await self.kept.take(*args)
 
+    async def alive(self) -> None:
+        """Answer, which shows that the process runs."""
+
     async def abandon(self, trip: int) -> None:
         """Stop waiting for peers in this round trip."""
         await self.peers.abandon(trip)
@@ -86,10 +90,11 @@ class ShardWorker:
         self.kept.forget(message.forget)
         self.kept.learn(message.layouts)
         arrays = arrays_in(message.calls)
-        foreign = self.kept.foreign([array for array in arrays if isinstance(array, Foreign)], self.name)
         spread = [array for array in arrays if isinstance(array, Spread)]
         if message.exchange is not None:
             self.peers.begin(message.exchange)
+        fetched = partial(self.peers.fetched, message.exchange.trip if message.exchange else sys.maxsize)
+        foreign = self.kept.foreign([array for array in arrays if isinstance(array, Foreign)], self.name, fetched)
         whole = iter(self.peers.completed(message.exchange, spread) if message.exchange and spread else ())
         for k, array in enumerate(arrays):
             if isinstance(array, Foreign):
