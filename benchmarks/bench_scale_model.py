@@ -4,8 +4,9 @@ The messages of one sweep of `FactorSweeps` and of `BayesSweeps` are recorded fr
 and lines that workers send each other. The model replays them. A round trip takes the client's time for a message to
 and from every worker; then every worker asks each holder of lines, receives the lines, works, and answers. `check`
 compares the model with fits on 2, 4 and 8 worker processes of one thread each, which share the cores of this machine,
-with constants measured in the same run. `forecast` is for 1e10 observations, 1e8 rows, 1e5 columns, rank 31, workers of
-16 threads on machines of their own, links of 1.2 GB/s, and 0.5 ms for a message.
+with constants measured in the same run, where work takes as long as on as many threads. `forecast` is for 1e10
+observations, 1e8 rows, 1e5 columns, rank 31, workers of 16 threads on machines of their own, links of 1.2 GB/s, and
+0.5 ms for a message.
 """
 
 import os
@@ -98,7 +99,7 @@ def stepped(problem: rw.Problem, solver: Any, rank: int) -> tuple[float, list[Tr
 
     with closing(problem), recorded(trips, {id(problem.engine): "rows"}):
         history = rw.solve(problem, solver, rank=rank, max_iter=STEPS, tol=0.0, callback=look).history
-    return median(np.diff(history.column("wall_seconds"))[1:]), trips[starts[-2] : starts[-1]], busy
+    return float(median(np.diff(history.column("wall_seconds"))[1:])), trips[starts[-2] : starts[-1]], busy
 
 
 @contextmanager
@@ -147,10 +148,12 @@ def check(n_observed: int, shape: tuple[int, int], rank: int, numbers: tuple[int
                 measured, trips, _ = stepped(rw.Problem(entries, "square"), solver, rank)
                 for trip in trips:
                     trip.work = busy.get((trip.axis, trip.operation), 0.0)
-                model = seconds(trips, n, machines, lines_by_axis(data, n))
+                work = sum(trip.work for trip in trips) / min(n, cores)
+                model = seconds(trips, n, machines, lines_by_axis(data, n), factor=threads / work)
                 row: Row = {"part": "check", "kind": kind, "workers": n, "trips": len(trips)}
                 row |= {"threads_ms": round(1e3 * threads, 1), "measured_ms": round(1e3 * measured, 1)}
-                yield row | {"model_ms": round(1e3 * model, 1), "measured/model": round(measured / model, 2)}
+                row |= {"model_ms": round(float(1e3 * model), 1)}
+                yield row | {"measured/model": round(float(measured / model), 2)}
 
 
 def forecast(n_observed: float = 1e10, shape: tuple[float, float] = (1e8, 1e5), rank: int = 31) -> Iterator[Row]:
@@ -171,7 +174,7 @@ def forecast(n_observed: float = 1e10, shape: tuple[float, float] = (1e8, 1e5), 
             total, work = seconds(trips, n, machines, lines), sum(trip.work for trip in trips) / (16 * n)
             received = sum(lines[trip.axis] * trip.line for trip in trips)
             row: Row = {"part": "forecast", "kind": kind, "workers": n, "trips": len(trips), "work_s": round(work, 2)}
-            yield row | {"received_GB": round(received / 1e9, 2), "sweep_s": round(total, 2)}
+            yield row | {"received_GB": round(float(received) / 1e9, 2), "sweep_s": round(float(total), 2)}
 
 
 def run(

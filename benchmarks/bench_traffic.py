@@ -1,6 +1,6 @@
 """How many bytes pass through the client of a Dask cluster in a step, and between workers, with 2, 4 and 8 workers?
 
-Worker processes of one thread each; 20 entries per row, columns of uneven popularity, float32, square loss, at the
+Worker processes of one thread each; 6 entries per row, columns of uneven popularity, float32, square loss, at the
 given shape and at half its rows and columns. MB of the last of three steps. `needed_MB` is the size of the factors and
 offsets that a sweep must send between workers: those of the rows and columns in which a worker has entries and which
 another worker has.
@@ -67,7 +67,7 @@ def traffic_of(entries: ClusterEntries, data: rw.Observations, kind: str) -> Row
 
 
 def run(
-    n_observed: int = 2_000_000, shape: tuple[int, int] = (100_000, 10_000), numbers: tuple[int, ...] = (2, 4, 8)
+    n_observed: int = 600_000, shape: tuple[int, int] = (100_000, 10_000), numbers: tuple[int, ...] = (2, 4, 8)
 ) -> Iterator[Row]:
     """All kinds and both shapes for each number of workers."""
     for n in numbers:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..._arrays import Array
-from ..._errors import ClusterError, SettingError
+from ..._errors import ClusterError
 from ...losses import Loss
 from ..base import Engine, Results
 from ..operations import AnyOperation, Call, Join
 from ..shard import Shard
 from ..threads import ThreadPool
-from .distributed import distributed
+from .distributed import LOST, distributed
 from .kept import Holders, Kept, Key, LinesLost
 from .messages import Message, Reply, copied, joined, layouts_in, message_for, shared_part
 from .peers import Exchange, PeerError
@@ -35,7 +35,6 @@ SILENCE = 30.0  # seconds after which a worker whose event loop does not answer 
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
 SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
-LOST = "The Dask scheduler does not answer, so the fit cannot continue; start a cluster and fit again."
 MAX_REBUILDS = 20  # times that lost shards are built again for one operation
 PEER_BYTES = 1 << 22  # arrays that would take more than this to send to all workers go from worker to worker
 
@@ -240,13 +239,10 @@ class Cluster(Engine):
         while waiting:
             done, _ = concurrent.futures.wait(waiting, POLL, concurrent.futures.FIRST_COMPLETED)
             if not done:
+                for address in {remote.address for remote in waiting.values() if remote.seconds_silent() > SILENCE}:
+                    remove_worker(self.client, address)
                 known = workers_of(self.client)
-                gone = {
-                    call: remote
-                    for call, remote in waiting.items()
-                    if remote.address not in known or remote.seconds_silent() > SILENCE
-                }
-                done = {call for call in gone if call.cancel()}
+                done = {call for call, remote in waiting.items() if remote.address not in known and call.cancel()}
             for call in done:
                 del waiting[call]
             if peers and any(map(_failed, done)):
@@ -367,33 +363,11 @@ def workers_of(client: Any) -> dict[str, int]:
     return threads
 
 
-def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
-    """Return the results of tasks; an error of a task is raised as it is."""
-    try:
-        results: list[Any] = client.gather(list(futures))
-    except concurrent.futures.CancelledError as error:
-        if client.status != "running":
-            raise ClusterError(LOST) from error
-        raise ClusterError(f"Dask canceled a task that reads entries, see the log of its scheduler: {error}") from error
-    except OSError as error:
-        if client.status != "running":
-            raise ClusterError(LOST) from error
-        raise  # of the task itself, such as a missing file
-    return results
+def remove_worker(client: Any, address: str) -> None:
+    """Have the scheduler give up a worker that does not answer, so that Dask makes what it held elsewhere."""
 
+    async def remove(dask_scheduler: Any) -> None:
+        await dask_scheduler.remove_worker(address, stimulus_id="rankwise-silent")
 
-def client_of(client: Any) -> Any:
-    """Return a checked Dask client: `client`, or the one that this process made last if it is None."""
-    dask = distributed()
-    if client is None:
-        try:
-            client = dask.default_client()
-        except ValueError:
-            raise SettingError(
-                "`client` is None and this process has no Dask client; make one with `dask.distributed.Client(...)`."
-            ) from None
-    if not isinstance(client, dask.Client) or client.asynchronous:
-        raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
-    if client.status == "closed":
-        raise SettingError("`client` is closed; make another with `dask.distributed.Client(...)`.")
-    return client
+    log.warning("the worker at %s has not answered for %g s and is given up", address, SILENCE)
+    client.run_on_scheduler(remove)
