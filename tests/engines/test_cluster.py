@@ -382,27 +382,42 @@ def parts_of(numbers):
     return found
 
 
-def test_bytes_of_a_sweep_with_a_given_ridge(client):
-    """The costs in docs/scale.md, and the ridge of every component to every worker."""
-    observations, seen, rank = some_entries(), [], 3
-    problem = Problem(on_cluster(client, observations), Square())
+def sweep_traffic(client, observations, solver, rank=3):
+    """Bytes of the last of four sweeps: out of the client, into it, and between workers."""
+    problem, seen = Problem(on_cluster(client, observations), Square()), []
 
     def look(record):
         both = problem.engine.traffic, problem.engine_of("columns").traffic
-        seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back")])
+        seen.append([sum(getattr(each, name) for each in both) for name in ("out", "back", "peers")])
 
-    solve(problem, FactorSweeps(), rank=rank, max_iter=4, tol=0.0, callback=look)
-    size, n_workers = sum(observations.shape), 3
-    out, back = np.subtract(seen[3], seen[2])
-    everywhere = 4 * (rank + 2) * size * n_workers + 2 * 8 * (rank + 1) * n_workers
-    assert out == everywhere + 4 * (rank + 2) * size
-    assert 0 <= back - 8 * (rank + 1) * size <= 2 * 4 * 8 * len(problem.engine.loads)  # and four sums from each
+    solve(problem, solver, rank=rank, max_iter=4, tol=0.0, callback=look)
+    return np.subtract(seen[3], seen[2])
+
+
+def test_bytes_of_a_sweep_with_a_given_ridge(client):
+    """The costs in docs/scale.md: small arrays to every worker; factors between workers, as their entries need them."""
+    observations, rank, n_workers = some_entries(), 3, 3
+    out, back, between = sweep_traffic(client, observations, FactorSweeps(), rank)
+    assert out == 2 * 8 * (rank + 1) * n_workers  # the ridge of every component
+    nodes = 2 * 3 * n_workers  # at most, of the sums: of either side, and of a worker's shards
+    assert 0 < back <= 8 * (4 + 2 * (rank + 1)) * nodes
+    assert 0 < between <= 4 * (rank + 1) * sum(observations.shape) * (n_workers - 1)
+
+
+@pytest.mark.parametrize("solver", [FactorSweeps(), BayesSweeps()], ids=["factors", "bayes"])
+def test_bytes_of_a_sweep_through_the_client_do_not_depend_on_rows_and_columns(client, monkeypatch, solver):
+    """In as many shards, whose sums the client adds up."""
+    found = []
+    for shape, size in (((120, 30), 256), ((480, 120), 4096)):
+        tiny_shards(monkeypatch, size)
+        found.append(sweep_traffic(client, some_entries(shape), solver)[:2])
+    assert found[0].tolist() == found[1].tolist() and sum(found[0]) > 0
 
 
 @pytest.mark.slow
 def test_round_trips_of_a_sweep(client):
-    """The costs in docs/scale.md: one trip for each side with a given ridge; with the pattern, ten in all."""
-    for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 8), (BayesSweeps(pattern_prior=False), 2)):
+    """The costs in docs/scale.md: one trip for each side with a given ridge; with the pattern, 24 in all."""
+    for solver, wanted in ((FactorSweeps(), 2), (BayesSweeps(), 2 + 22), (BayesSweeps(pattern_prior=False), 2)):
         seen = []
         problem = Problem(on_cluster(client, some_entries()), Square())
 

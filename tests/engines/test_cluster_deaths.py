@@ -66,8 +66,10 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkey
     assert len(killer.done) == 1
 
 
-def test_a_worker_that_hangs_is_replaced_once_the_scheduler_gives_it_up(client, processes):
+@pytest.mark.parametrize("by", ["the client", "the scheduler"])
+def test_a_worker_that_hangs_is_given_up(client, processes, monkeypatch, by):
     """Its system acknowledges all packets, so nothing breaks the connection; its peers wait for it too."""
+    monkeypatch.setattr(module, "SILENCE", 2.0 if by == "the client" else 600.0)
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     problem.value()
     engine, v = problem.engine, np.arange(problem.shape[1], dtype=np.float64)
@@ -75,7 +77,8 @@ def test_a_worker_that_hangs_is_replaced_once_the_scheduler_gives_it_up(client, 
     pid = client.run(os.getpid, workers=[silent])[silent]
     os.kill(pid, signal.SIGSTOP)
     try:
-        threading.Timer(2.5, client.run_on_scheduler, (given_up, silent)).start()
+        if by == "the scheduler":
+            threading.Timer(2.5, client.run_on_scheduler, (given_up, silent)).start()
         assert engine.run(Shard.twice, v).tobytes() == product.tobytes()
         assert len(set(_addresses(engine))) == 2 and silent not in _addresses(engine)
         assert engine.run(Shard.twice, v).tobytes() == product.tobytes()  # two actors in a worker are peers too

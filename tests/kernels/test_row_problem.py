@@ -198,7 +198,7 @@ def test_rows_with_few_entries_start_from_the_factor_of_s_plus_the_prior(dtype, 
     rows = Rows(dtype=dtype, rank=rank)
     shared = SharedQuadratic(rows.S, rows.q, rows.side.multipliers)
     prior = GaussianPrior(rows.side.prior_means, rows.side.precisions, rows.side.multipliers)
-    prepared = shared.prepared(rows.other.design(0.3, True, 0.0), prior)
+    prepared = shared.prepared(rows.other.design(0.3, True, 0.0).padded(), prior)
     assert prepared.factored is not None  # the way that is tested here
     check_against_numpy(rows, rows.side.multipliers, shared, TOLERANCE[dtype])
 
@@ -206,7 +206,7 @@ def test_rows_with_few_entries_start_from_the_factor_of_s_plus_the_prior(dtype, 
 def test_rows_with_few_entries_need_one_multiplier_and_no_variances():
     plain, uncertain = Rows(rank=11), Rows(rank=11, variances=True)
     prior = GaussianPrior(plain.side.prior_means, plain.side.precisions, plain.side.multipliers)
-    designs = [rows.other.design(0.3, True, 0.0) for rows in (plain, uncertain)]
+    designs = [rows.other.design(0.3, True, 0.0).padded() for rows in (plain, uncertain)]
     alike = SharedQuadratic(plain.S, plain.q, plain.side.multipliers)
     assert alike.prepared(designs[0], prior).factored is not None
     assert alike.prepared(designs[1], prior).factored is None
@@ -217,7 +217,7 @@ def test_rows_with_few_entries_need_one_multiplier_and_no_variances():
 def solve_with(rows, prior, shared=None, penalty=None, variances=False):
     """Solve the rows with any prior, or with none."""
     problem = RowProblem(prior, SCALE, variances, shared, penalty)
-    design = rows.other.design(0.3, True, 0.0)
+    design = rows.other.design(0.3, True, 0.0).padded()
     (rows.side.means, rows.side.variances), sums = rows.problem.engine.run(
         Shard.solve_rows, design, problem, rows.side.means, rows.side.variances
     )
@@ -321,7 +321,7 @@ def test_arrays_with_a_line_per_row_are_told_apart():
     rows = Rows(rank=11)
     shared = SharedQuadratic(rows.S, rows.q, rows.side.multipliers)
     prior = GaussianPrior(rows.side.prior_means, rows.side.precisions, rows.side.multipliers)
-    shared = shared.prepared(rows.other.design(0.3, True, 0.0), prior)
+    shared = shared.prepared(rows.other.design(0.3, True, 0.0).padded(), prior)
     cut = RowProblem(prior, 1.0, False, shared, ToyRidge(1.0)).map_arrays(lambda a: a[2:4], lambda a: a)
     assert cut.prior.means.shape == (2, 12) and cut.prior.precisions.shape == (12,)
     assert cut.shared.multipliers.shape == (2,) and cut.shared.matrix is shared.matrix

@@ -11,7 +11,7 @@ from .._arrays import Array
 from .._errors import DataError
 from .._extras import require
 from ..engines import client_of
-from ..engines.cluster.client import collect
+from ..engines.cluster.distributed import collect
 from ..observations import cut_rows
 from ..observations.build import check_duplicates, refuse_huge, refuse_repeat, refuse_weightless, starts_of
 from ..observations.frames import column_of, need_names

@@ -1,7 +1,7 @@
 """Row shards, their operations, and the engines that run these on threads, from disk and on a cluster."""
 
 from .base import Engine, Results
-from .cluster import Cluster, client_of
+from .cluster import Cluster, LinesLost, client_of
 from .disk import ShardFolder
 from .factory import check_targets, engine_over
 from .offsets import Offsets
@@ -15,6 +15,7 @@ __all__ = [
     "Cluster",
     "Engine",
     "Join",
+    "LinesLost",
     "Offsets",
     "Operation",
     "Results",

@@ -92,11 +92,14 @@ class Results:
         Shard numbers and what is to be concatenated: an array, or a tuple of arrays; one item for every block.
     tree : TreeSum
         What is to be summed.
+    kept : object
+        Handles of what stays with the workers instead of `pieces`; None if nothing does.
     """
 
     def __init__(self, join: Join, buffers: Buffers | None = None) -> None:
         self.join, self.tree = join, TreeSum(buffers)
         self.pieces: list[tuple[int, Any]] = []
+        self.kept: Any = None
 
     def add(self, number: int, *results: Any) -> None:
         """Add the result of one shard, or the results of its blocks of rows; both must come in order.
@@ -130,6 +133,8 @@ class Results:
         return (self._concatenated(), self.tree.total()) if self.join is Join.BOTH else None
 
     def _concatenated(self) -> Any:
+        if self.kept is not None:
+            return self.kept
         pieces = [piece for _, piece in self.pieces]
         if isinstance(pieces[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))
@@ -168,6 +173,10 @@ class Engine:
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
         """Run an operation on every shard and return the results before they are joined."""
         raise NotImplementedError(f"{type(self).__name__} does not implement `apply`.")
+
+    def kept(self, lines: Any) -> Any:
+        """Return an array with a line per row, or its handle if the engine's workers are to keep it."""
+        return lines
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Call `work` with each item in the engine's threads of this process; return the results in order."""

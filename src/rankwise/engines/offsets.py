@@ -1,5 +1,6 @@
 """Offsets of rows and columns, which are added to every prediction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,22 @@ class Offsets:
     constant: float
     rows: Array
     cols: Array
+
+    @classmethod
+    def later(cls, constant: float, load: Callable[[], tuple[Array, Array]]) -> "Offsets":
+        """Return offsets whose arrays are those of rows and columns that `load` returns, when they are first needed."""
+        offsets = object.__new__(cls)
+        object.__setattr__(offsets, "constant", constant)
+        object.__setattr__(offsets, "_load", load)
+        return offsets
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("rows", "cols") or "_load" not in self.__dict__:
+            raise AttributeError(name)
+        rows, cols = self.__dict__.pop("_load")()
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "cols", cols)
+        return self.__dict__[name]
 
     @classmethod
     def zero(cls, shape: tuple[int, int], dtype: Any = np.float64) -> "Offsets":

@@ -3,13 +3,16 @@
 Engines, the messages of the cluster and the table in docs/design.md all read these declarations.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from inspect import signature
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar, TypeVarTuple, overload
 
 ArgsT = TypeVarTuple("ArgsT")
 ResultT = TypeVar("ResultT")
+Prepare = Callable[[Any], Any]
+NOTHING: Mapping[str, Prepare] = MappingProxyType({})
 
 
 class Join(Enum):
@@ -41,6 +44,11 @@ class Operation(Generic[ResultT, *ArgsT]):
         columns of zeros at the end, and may leave out lines of columns in which a worker has no entries.
     by_block : bool
         Whether threads share the rows of a shard, in blocks: for operations that take long and have no sums by column.
+    prepare : dict of str to callable
+        Functions of arguments, which every process calls once, and not for every shard.
+    kept : bool
+        Whether the concatenated result has a line per row that stays with the workers of a cluster; the client gets a
+        handle, from which NumPy makes the array.
 
     Attributes
     ----------
@@ -52,15 +60,24 @@ class Operation(Generic[ResultT, *ArgsT]):
         self,
         method: Callable[[Any, *ArgsT], ResultT],
         join: Join,
-        by_row: tuple[str, ...],
-        by_col: tuple[str, ...],
-        by_block: bool,
+        by_row: tuple[str, ...] = (),
+        by_col: tuple[str, ...] = (),
+        by_block: bool = False,
+        prepare: Mapping[str, Prepare] = NOTHING,
+        kept: bool = False,
     ) -> None:
         self.__doc__ = method.__doc__
         self.method, self.join, self.by_row, self.by_col, self.by_block = method, join, by_row, by_col, by_block
+        self.prepare, self.kept = prepare, kept
         self.parameters = tuple(signature(method).parameters)[1:]
-        if unknown := {path.partition(".")[0] for path in by_row + by_col} - set(self.parameters):
+        if unknown := {path.partition(".")[0] for path in (*by_row, *by_col, *prepare)} - set(self.parameters):
             raise TypeError(f"{method.__name__} has no argument {', '.join(sorted(unknown))}.")
+
+    def prepared(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments as the shards take them."""
+        if not self.prepare:
+            return args
+        return tuple(self.prepare.get(name, _same)(arg) for name, arg in zip(self.parameters, args, strict=True))
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
@@ -84,16 +101,27 @@ Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 
 def operation(
-    join: Join, *, by_row: tuple[str, ...] = (), by_col: tuple[str, ...] = (), by_block: bool = False
+    join: Join,
+    *,
+    by_row: tuple[str, ...] = (),
+    by_col: tuple[str, ...] = (),
+    by_block: bool = False,
+    prepare: Mapping[str, Prepare] = NOTHING,
+    kept: bool = False,
 ) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
     """Declare a method of a shard as an operation; see `Operation` for the parameters."""
 
     def declare(method: Callable[[Any, *ArgsT], ResultT]) -> Operation[ResultT, *ArgsT]:
-        return Operation(method, join, by_row, by_col, by_block)
+        return Operation(method, join, by_row, by_col, by_block, prepare, kept)
 
     return declare
 
 
 def operations_of(owner: type) -> Iterator[AnyOperation]:
-    """Yield the operations that a class declares, in the order in which they are written."""
-    return (member for member in vars(owner).values() if isinstance(member, Operation))
+    """Yield the operations of a class and its bases, in the order in which they are written."""
+    members = (member for each in owner.__mro__ for member in vars(each).values())
+    return (member for member in members if isinstance(member, Operation))
+
+
+def _same(arg: Any) -> Any:
+    return arg

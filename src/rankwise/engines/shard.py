@@ -13,6 +13,7 @@ from .._digests import checksum
 from ..kernels import pattern, tile_losses
 from ..kernels.entrywise import SearchLine
 from ..kernels.expected import majorised
+from ..kernels.lanes import pad_columns
 from ..kernels.row_entries import RowEntries
 from ..kernels.row_parts import Design, RowProblem
 from ..kernels.row_solver import expected_loss, solve_rows, uncached_solve_rows
@@ -22,12 +23,14 @@ from ..losses import Loss
 from ..observations import Piece
 from ..observations.build import rows_of
 from ..observations.shards import count_blocks, cut_blocks
+from ..spectral.tall import blended
 from .base import Buffers, Results
+from .lines import RowLines, row_squares
 from .offsets import Offsets
 from .operations import AnyOperation, Join, operation
 
 
-class Shard:
+class Shard(RowLines):
     """Rows ``start`` to ``stop`` of an observed matrix with the current prediction at their entries.
 
     Stores per entry the column (4 bytes) and, in the problem's dtype, the target, the weight if any, the prediction X,
@@ -52,11 +55,16 @@ class Shard:
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
-        self.targets = _fixed(loss.units.stored(piece.targets, dtype))
+        self._stored: Callable[[], Array] = lambda: loss.units.stored(piece.targets, dtype)
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
         self.base: Array | None = None
         self.step = 0
         self.n_blocks = count_blocks(self.indices.size)
+
+    @cached_property
+    def targets(self) -> Array:
+        """Targets of the entries in the loss's units."""
+        return _fixed(self._stored())
 
     @cached_property
     def predicted(self) -> Array:
@@ -224,15 +232,34 @@ class Shard:
             self.indptr, self.indices, float(offsets.constant), rows[self.start : self.stop], cols, self.base
         )
 
-    @operation(Join.CONCATENATE, by_col=("block",), by_block=True)
+    @operation(
+        Join.CONCATENATE,
+        by_col=("block",),
+        by_block=True,
+        prepare={"block": lambda block: pad_columns(block, block.dtype)},
+        kept=True,
+    )
     def gather(self, block: Array, width: int) -> Array:
-        """Sums of the rows of `block` over every row's columns.
-
-        The block has columns of zeros up to a multiple of eight; the first `width` are wanted.
-        """
+        """Sums of the rows of `block`, which are of this width, over every row's columns."""
         rows = np.empty((self.stop - self.start, block.shape[1]), block.dtype)
         pattern.gather(self.indptr, self.indices, block, rows)
         return rows[:, :width]
+
+    @operation(
+        Join.BOTH,
+        by_row=("blocks", "scale"),
+        by_col=("block",),
+        by_block=True,
+        prepare={"block": lambda block: pad_columns(block, block.dtype)},
+        kept=True,
+    )
+    def gather_blend(
+        self, block: Array, width: int, factors: tuple[Any, ...], blocks: tuple[Array, ...], scale: Array | None
+    ) -> tuple[Array, Array]:
+        """Return a weighted sum of the result of `gather`, with the first factors, and of blocks; as `blend`."""
+        own = slice(self.start, self.stop)
+        terms = zip(factors, (self.gather(block, width), *(each[own] for each in blocks)), strict=True)
+        return blended(*terms, scale=None if scale is None else scale[own])
 
     @operation(Join.BOTH, by_row=("offsets.rows",))
     def moments(self, centre: float, width: float, offsets: Offsets | None) -> tuple[Array, Array]:
@@ -268,11 +295,21 @@ class Shard:
         parts = numbers[own][rows[found]], self.indices[found], self.targets[found], weights
         return np.column_stack([part.astype(np.float64) for part in parts])
 
-    @operation(Join.BOTH, by_row=("problem.by_row", "means", "variances"), by_col=("design",), by_block=True)
+    @operation(
+        Join.BOTH,
+        by_row=("problem.by_row", "means", "variances"),
+        by_col=("design",),
+        by_block=True,
+        prepare={"design": lambda design: design.padded()},
+        kept=True,
+    )
     def solve_rows(
-        self, design: Design, problem: RowProblem, means: Array, variances: Array
+        self, design: Any, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
-        """Improved means and variances of the rows, and the kernel's four sums."""
+        """Improved means and variances of the rows, given a `SideDesign` or a `Design`.
+
+        The sums are the four of the kernel, and those of `row_squares`.
+        """
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
@@ -280,10 +317,16 @@ class Shard:
         trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
-        return rows, np.array(sums)
+        return rows, np.concatenate((sums, row_squares(*rows, problem.prior)))
 
-    @operation(Join.SUM, by_row=("means", "variances"), by_col=("design",), by_block=True)
-    def expected_loss(self, design: Design, means: Array, variances: Array) -> Array:
+    @operation(
+        Join.SUM,
+        by_row=("means", "variances"),
+        by_col=("design",),
+        by_block=True,
+        prepare={"design": lambda design: design.padded()},
+    )
+    def expected_loss(self, design: Any, means: Array, variances: Array) -> Array:
         """Sum of the expected losses of the shard's entries."""
         own = slice(self.start, self.stop)
         entries = self._entries(design)
@@ -294,7 +337,7 @@ class Shard:
         return tile_losses.tile_loss(self.formula, design.factors.dtype, cached=self.cached)
 
     def _entries(self, design: Design) -> RowEntries:
-        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design.padded())
+        return RowEntries(self.indptr, self.indices, self.targets, self.weights, design)
 
     @operation(Join.CONCATENATE)
     def checksum(self) -> Array:

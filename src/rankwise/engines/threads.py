@@ -132,7 +132,7 @@ class Threads(Engine):
         self.rounds += 1
         results = Results(operation.join, self.buffers)
         parts = self._parts_under(operation)
-        round_ = _Round(parts, self.n_jobs + 2, operation, args, results)
+        round_ = _Round(parts, self.n_jobs + 2, operation, operation.prepared(args), results)
         worth = self.busy.get(operation, math.inf) / WORTH
         self.pool.run(round_.work, max(1, int(min(self.n_jobs, len(parts), worth))))
         if round_.error is not None:

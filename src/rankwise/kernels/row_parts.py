@@ -24,7 +24,7 @@ from numba.extending import overload
 
 from .._arrays import Array
 from .jit import PART, part
-from .lanes import pad_columns
+from .lanes import pad_columns, padded
 from .ldl import factor_positive
 
 MapArray = Callable[[Any], Any]
@@ -47,6 +47,30 @@ class Design(NamedTuple):
         """Factors and variances with columns of zeros up to a multiple of eight, as the kernels need them."""
         factors, variances = (pad_columns(part, part.dtype) for part in self[:2])
         return self._replace(factors=factors, variances=variances)
+
+
+class SideDesign(NamedTuple):
+    """Factors of the other side from which each process computes the `Design`."""
+
+    means: Array  # (n_cols, rank), or (n_cols, rank + 1) if that side has offsets
+    variances: Array
+    keys: Array
+    rank: int
+    constant: float
+    ones: bool  # whether this side has offsets
+    smoothing: float
+
+    def padded(self) -> Design:
+        """Compute the regressors."""
+        (size, width), dtype, rank = self.means.shape, self.means.dtype, self.rank
+        factors, variances = (np.zeros((size, padded(rank + int(self.ones))), dtype) for _ in range(2))
+        factors[:, :rank], variances[:, :rank] = self.means[:, :rank], self.variances[:, :rank]
+        if self.ones:
+            factors[:, rank] = 1.0
+        none = np.zeros(size, dtype)
+        base, spread = (part[:, -1] if width > rank else none for part in (self.means, self.variances))
+        base, spread = (self.constant + base).astype(dtype), (spread + self.smoothing).astype(dtype)
+        return Design(factors, variances, base, spread, self.keys)
 
 
 class GaussianPrior(NamedTuple):

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .._arrays import Array
 from .._checks import is_number
@@ -36,7 +36,31 @@ class Factors:
         """Remove all terms: X = 0."""
         self.rank = 0
         self._theta = np.zeros(0)
-        self._U, self._V = (np.zeros((size, 0), self.dtype) for size in self.shape)
+        self._later: tuple[ArrayLike, ArrayLike] | None = None  # U and V, not read yet
+        self._arrays = np.zeros((self.shape[0], 0), self.dtype), np.zeros((self.shape[1], 0), self.dtype)
+
+    def place(self, rank: int, U: ArrayLike, V: ArrayLike) -> None:
+        """Set ``X = U V.T``; U and V are read when they are first needed, and must not change until then."""
+        self.clear()
+        self.rank, self._later = rank, (U, V)
+        self._theta = np.zeros(-(-rank // PADDED_WIDTH) * PADDED_WIDTH)
+        self._theta[:rank] = 1.0
+
+    def copy(self) -> "Factors":
+        """Return factors that do not change with these."""
+        copied = Factors(self.shape, self.dtype)
+        copied.rank, copied._theta, copied._later = self.rank, self._theta.copy(), self._later
+        copied._arrays = self._arrays[0].copy(), self._arrays[1].copy()
+        return copied
+
+    def _read(self) -> tuple[Array, Array]:
+        """Return U and V with their padding."""
+        if self._later is not None:
+            sides, self._later = self._later, None
+            more = self._theta.size - self.rank
+            U, V = (np.pad(np.asarray(side, self.dtype), ((0, 0), (0, more))) for side in sides)
+            self._arrays = U, V
+        return self._arrays
 
     @property
     def theta(self) -> NDArray[np.float64]:
@@ -46,17 +70,17 @@ class Factors:
     @property
     def U(self) -> Array:
         """Left vectors, shape (n_rows, rank), unit columns."""
-        return self._U[:, : self.rank]
+        return self._read()[0][:, : self.rank]
 
     @property
     def V(self) -> Array:
         """Right vectors, shape (n_cols, rank), unit columns."""
-        return self._V[:, : self.rank]
+        return self._read()[1][:, : self.rank]
 
     @property
     def padded(self) -> tuple[NDArray[np.float64], Array, Array]:
         """Theta, U and V with their padding, C-contiguous."""
-        return self._theta, self._U, self._V
+        return self._theta, *self._read()
 
     def pad(self, theta: Array) -> NDArray[np.float64]:
         """Return `theta` with zeros for the padding."""
@@ -65,15 +89,16 @@ class Factors:
     def append(self, shrink: float, weight: float, u: Array, v: Array, theta: Array | None = None) -> None:
         """Set ``X = shrink X + weight u diag(theta) v.T``; u and v are vectors or matrices."""
         theta, u, v = as_terms(u, v, theta)
+        U, V = self._read()
         missing = self.rank + theta.size - self._theta.size
         if missing > 0:
             more = -(-missing // PADDED_WIDTH) * PADDED_WIDTH
             self._theta = np.concatenate((self._theta, np.zeros(more)))
-            self._U, self._V = (np.pad(factor, ((0, 0), (0, more))) for factor in (self._U, self._V))
+            U, V = (np.pad(factor, ((0, 0), (0, more))) for factor in (U, V))
         self._theta[: self.rank] *= shrink
         new = slice(self.rank, self.rank + theta.size)
-        self._theta[new], self._U[:, new], self._V[:, new] = weight * theta, u, v
-        self.rank += theta.size
+        self._theta[new], U[:, new], V[:, new] = weight * theta, u, v
+        self._arrays, self.rank = (U, V), self.rank + theta.size
 
     def replace(self, theta: Array) -> None:
         """Set the coefficients of the terms."""

@@ -1,6 +1,7 @@
 """The current point of a `Problem`: factors, offsets, and the journal of the predictions stored in the shards."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -40,6 +41,15 @@ class Point:
         self.gram, self.products = np.zeros((0, 0)), np.zeros((0, 0))
         self.factors.clear()
         self.factors.append(1.0, 1.0, U, V, theta)
+
+    def place(self, U: Any, V: Any) -> None:
+        """Replace all terms by ``U V.T``."""
+        self.gram = np.zeros((0, 0))
+        self.factors.place(U.shape[1], U, V)
+
+    def read(self) -> None:
+        """Read factors and offsets that are elsewhere."""
+        _ = self.factors.padded, self.offsets is None or self.offsets.rows
 
     def clear(self) -> None:
         """Remove all terms."""

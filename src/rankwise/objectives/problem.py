@@ -1,5 +1,6 @@
 """The entrywise objective: a loss summed over the observed entries, computed on shards."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from .._arrays import Array
 from .._checks import check_choice
 from .._digests import checksum
 from .._errors import DataError, SettingError
-from ..engines import Engine, Shard, engine_over
+from ..engines import Engine, LinesLost, Shard, engine_over
 from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
 from ..model import Cells, Everywhere, Factors, Offsets
@@ -25,6 +26,8 @@ from .point import Direction, Point
 from .protocol import PlaneRestriction, Restriction
 from .sides import Side
 from .snapshot import Snapshot
+
+log = logging.getLogger("rankwise")
 
 
 class Problem:
@@ -230,11 +233,14 @@ class Problem:
         self.current.set(theta, U, V)
         self.replace(theta)
 
-    def place(self, offsets: Offsets | None, U: Array, V: Array) -> None:
-        """Set ``X = U V.T`` and the offsets; predictions are computed when they are first needed."""
+    def place(self, offsets: Offsets | None, U: Any, V: Any) -> None:
+        """Set ``X = U V.T`` and the offsets; predictions are computed when they are first needed.
+
+        U and V, arrays or what NumPy makes arrays of, are also read then, and must not change until then.
+        """
         current = self.current
         current.offsets = offsets
-        current.set(np.ones(U.shape[1]), U, V)
+        current.place(U, V)
         current.behind, current.direction = True, None  # a shard made meanwhile has no direction
         current.changed()
 
@@ -276,6 +282,11 @@ class Problem:
 
     def close(self) -> None:
         """End the threads; they start again when needed."""
+        try:
+            self.current.read()
+        except LinesLost as error:  # the point is lost with the workers that kept it
+            log.warning("%s", error)
+            self.reset()
         for engine in self.engines.values():
             engine.close()
 

@@ -1,6 +1,7 @@
 """Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,8 @@ from numpy.typing import DTypeLike, NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
-from ..kernels.lanes import padded
-from ..kernels.row_parts import NO_KEYS, Absent, Design, GaussianPrior, RowProblem, SharedQuadratic
+from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
 from ..model import Cells, LearnedSide
-from ..spectral.tall import blended
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,10 @@ class RowSettings:
 
 @dataclass
 class Side:
-    """Factors of the rows, or of the columns as rows of the transpose; d is the rank, plus one if `offset`."""
+    """Factors of the rows, or of the columns as rows of the transpose; d is the rank, plus one if `offset`.
+
+    Arrays with a line per row may be handles of what the engine's workers keep, and are never changed in place.
+    """
 
     engine: Engine  # shards whose rows these are
     means: Array  # (n, d): factors, then the offset
@@ -61,41 +63,34 @@ class Side:
     @property
     def factors(self) -> Array:
         """Means of the factors, shape (n, rank)."""
-        return self.means[:, : self.rank]
+        return np.asarray(self.means)[:, : self.rank]
 
     @property
     def offsets(self) -> Array:
         """Means of the offsets, shape (n,); zeros without offsets."""
-        return self.means[:, -1] if self.offset else np.zeros(self.means.shape[0], self.means.dtype)
+        return np.asarray(self.means)[:, -1] if self.offset else np.zeros(self.means.shape[0], self.means.dtype)
 
     def widen(self, factors: Array, precision: float, variance: float = 0.0) -> None:
         """Insert more factors before the offset."""
-        places = [self.rank] * factors.shape[1]
+        place, n = self.rank, factors.shape[1]
         self.means, self.variances, self.prior_means = (
-            np.ascontiguousarray(np.insert(part, places, new, axis=1))
+            self.engine.run(Shard.insert, part, place, n, new)
             for part, new in ((self.means, factors), (self.variances, variance), (self.prior_means, 0.0))
         )
-        self.precisions = np.insert(self.precisions, places, precision)
+        self.precisions = np.insert(self.precisions, [place] * n, precision)
 
     def narrow(self, components: Array) -> Array:
         """Remove all factors but `components`; return the columns that are left, the offset's among them."""
         places = np.append(components, self.rank) if self.offset else components
         self.means, self.variances, self.prior_means = (
-            np.ascontiguousarray(part[:, places]) for part in (self.means, self.variances, self.prior_means)
+            self.engine.run(Shard.select, part, places) for part in (self.means, self.variances, self.prior_means)
         )
         self.precisions = self.precisions[places]
         return places
 
-    def design(self, constant: float, ones: bool, smoothing: float) -> Design:
+    def design(self, constant: float, ones: bool, smoothing: float) -> SideDesign:
         """Regressors of the other side's rows; with a column of ones if that side has offsets."""
-        dtype, size = self.means.dtype, self.means.shape[0]
-        factors, variances = (np.zeros((size, padded(self.rank + int(ones))), dtype) for _ in range(2))
-        factors[:, : self.rank], variances[:, : self.rank] = self.factors, self.variances[:, : self.rank]
-        if ones:
-            factors[:, self.rank] = 1.0
-        spread = self.variances[:, -1] if self.offset else np.zeros(size, dtype)
-        base, spread = (part.astype(dtype) for part in (constant + self.offsets, spread + smoothing))
-        return Design(factors, variances, base, spread, self.keys)
+        return SideDesign(self.means, self.variances, self.keys, self.rank, float(constant), ones, float(smoothing))
 
     def improve(
         self,
@@ -112,6 +107,7 @@ class Side:
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))
+        self.prior_means, self.multipliers = map(self.engine.kept, (self.prior_means, self.multipliers))
         design = other.design(settings.constant, self.offset, settings.smoothing)
         prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
         moments = None if cells is None else other.col_moments(cells, settings.constant)
@@ -119,12 +115,12 @@ class Side:
             matrix, vector = cells.row_quadratic(moments, self.means.shape[1], settings.scale)
             shared = SharedQuadratic(matrix, vector, cells.rows.astype(self.means.dtype))
         if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
-            shared = shared.prepared(design, prior)
+            shared = shared.prepared(design.padded(), prior)
         absent = Absent(self.keys, settings.held_back)
         problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        half = HalfSweep(*sums)
+        half = HalfSweep(*sums[:4], *np.split(sums[4:], 2))
         if cells is None:
             return half
         loss = half.loss + cells.expected(self.row_moments(cells), moments)
@@ -140,11 +136,12 @@ class Side:
 
     def row_moments(self, cells: Cells) -> Array:
         """Weighted second moments of these rows, see `Cells`."""
-        return cells.row_moments(self.factors, self.variances, self.offsets, self.engine.each)
+        return cells.row_moments(self.factors, np.asarray(self.variances), self.offsets, self.engine.each)
 
     def col_moments(self, cells: Cells, constant: float) -> Array:
         """Weighted second moments of these rows as the columns of the other side's, see `Cells`."""
-        return cells.col_moments(self.means, self.variances, self.offset, constant, self.engine.each)
+        parts = np.asarray(self.means), np.asarray(self.variances)
+        return cells.col_moments(*parts, self.offset, constant, self.engine.each)
 
     def is_sound(self, n: int, rank: int, dtype: DTypeLike) -> bool:
         """Return whether all parts are finite, non-negative where they must be, and of n rows and `rank` factors."""
@@ -157,15 +154,9 @@ class Side:
         keyed = self.keys.dtype == np.uint32 and self.keys.shape in ((0,), (n,))
         return sound and keyed and bool((self.variances >= 0).all() and positive)
 
-    def weighted_squares(self) -> NDArray[np.float64]:
-        """Sum over the rows of each component's squared mean, times the row's multiplier."""
-        squares: NDArray[np.float64] = np.sum(self.multipliers[:, None] * self.means**2, axis=0, dtype=np.float64)
-        return squares
-
-    def squares(self) -> NDArray[np.float64]:
-        """Sum over the rows of each component's expected squared distance from its prior mean."""
-        _, off = blended((1, self.means), (-1, self.prior_means), each=self.engine.each)
-        return off + np.sum(self.variances, axis=0, dtype=np.float64)
+    def largest(self) -> Array:
+        """Largest absolute value of each factor's means."""
+        return np.asarray(self.engine.run(Shard.largest, self.means).max(axis=0)[: self.rank])
 
 
 @dataclass(frozen=True)
@@ -176,3 +167,7 @@ class HalfSweep:
     halvings: float = 0.0  # number of times that a row's step was halved
     logs: float = 0.0  # half the sum of the log variances
     curvatures: float = 0.0  # of the quadratic approximations
+    # (d,): expected squared distances of each component from its prior mean
+    squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
+    # (d,): squared means, times the rows' multipliers
+    weighted_squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))

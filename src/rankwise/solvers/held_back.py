@@ -53,10 +53,11 @@ class HeldBack:
     @classmethod
     def of(cls, problem: Problem, rows: Side, cols: Side) -> "HeldBack | None":
         """Give both sides their keys and return the entries to hold back; None if there would be too few."""
-        n_observed = problem.observations.n_observed
-        rows.keys, cols.keys = (_keys(size, k) for k, size in enumerate(problem.shape))
+        n_observed, sized = problem.observations.n_observed, zip((rows, cols), problem.shape, strict=True)
+        rows.keys, cols.keys = (side.engine.kept(_keys(n, k)) for k, (side, n) in enumerate(sized))
         limit = int(min(SHARE, MOST / n_observed) * 2**32)
-        found = problem.engine.run(Shard.entries_below, np.arange(problem.shape[0]), rows.keys, cols.keys, limit)
+        numbers = np.arange(problem.shape[0])
+        found = problem.engine.run(Shard.entries_below, numbers, rows.keys, cols.keys, limit)
         if len(found) < FEWEST:
             return None
         numbers = found[:, :2].astype(np.int64)
@@ -74,8 +75,12 @@ class HeldBack:
 
     def measure(self, loss: Loss, settings: RowSettings, rows: Side, cols: Side) -> None:
         """Compute the losses at the sides' means, and the gain."""
-        products = np.einsum("ij,ij->i", rows.factors[self.rows], cols.factors[self.cols], dtype=np.float64)
-        predicted = settings.constant + rows.offsets[self.rows] + cols.offsets[self.cols] + products
+        left, right = rows.means[self.rows], cols.means[self.cols]
+        predicted = settings.constant + np.einsum(
+            "ij,ij->i", left[:, : rows.rank], right[:, : cols.rank], dtype=np.float64
+        )
+        for side, means in ((rows, left), (cols, right)):
+            predicted += means[:, -1] if side.offset else 0.0
         self.losses = [*self.losses[-LAG:], np.asarray(loss.value(predicted, self.targets), np.float64)]
         self.n_sweeps += 1
         if len(self.losses) > LAG:

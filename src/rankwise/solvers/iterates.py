@@ -1,5 +1,6 @@
 """The points of a run, and the model made of them."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -72,8 +73,7 @@ class Iterates:
         """Store offsets and factors, which a step that diverges may overwrite."""
         self.offsets = self.objective.offsets if isinstance(self.objective, Entrywise) else None
         if not self.solver.keeps_path:
-            point = self.objective.point
-            self.last: tuple[Array, Array, Array] = (self.thetas[-1], point.U.copy(), point.V.copy())
+            self.last = self.objective.point.copy()
 
     def model(self, extras: dict[str, Any]) -> LowRankModel:
         """Return the model, with the coefficients of every rank if the solver keeps a path or allows truncation."""
@@ -82,7 +82,7 @@ class Iterates:
             fields["scale"] = self._scale()
         if self.solver.keeps_path:
             return self._with_path(fields)
-        theta, U, V = self.last
+        theta, U, V = self.thetas[-1], self.last.U, self.last.V
         if self.solver.truncates:
             theta, U, V = truncatable(theta, U, V)
             return LowRankModel(np.tril(np.tile(theta, (theta.size, 1))), U, V, **fields)
@@ -99,7 +99,7 @@ class Iterates:
             "row_labels": observations.row_labels,
             "col_labels": observations.col_labels,
             "link": loss.link,
-            "offsets": self.offsets,
+            "offsets": None if self.offsets is None else replace(self.offsets),
             "loss": loss.original,
             "seen": Seen.of(observations),
             "cells": getattr(self.objective, "cells", None),

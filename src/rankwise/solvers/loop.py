@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .._arrays import Array
 from .._checks import is_whole
 from .._digests import checksum
 from .._errors import DataError, SettingError
+from ..engines import LinesLost
 from ..losses import Loss
 from ..model import LowRankModel, predict
 from ..model.units import original_model, stored_model
@@ -33,6 +34,7 @@ from .units import OriginalUnits, in_own_units, units_of
 
 log = logging.getLogger("rankwise")
 
+MOST_REPEATS = 20  # of a run whose factors were lost with the workers of a cluster
 ScoreFunction = Callable[[Array, Array], float]  # of targets and predictions
 
 
@@ -140,7 +142,8 @@ def solve(
         solver, most = solver.open_ended(), solver.most_steps
     max_iter = solver.steps_from(start, rank) if max_iter is None else max_iter
     zero = solver.value_at_zero(objective)
-    stopping = Stopping(rank, max_iter, tol, time_limit, original.callback(callback), solver.grows, most, zero)
+    once = _each_step_once(original.callback(callback))
+    stopping = Stopping(rank, max_iter, tol, time_limit, once, solver.grows, most, zero)
     stopping.check()
     if not is_whole(random_state) or random_state < 0:
         raise SettingError(f"`random_state` must be a non-negative integer, got {random_state!r}.")
@@ -158,13 +161,38 @@ def solve(
                     start=None if start is None else checksum(start.path, start.U, start.V).hex(),
                 )
             compile_seconds = _rehearse(objective, solver)
-            result = _run(objective, solver, stopping, scorer, int(random_state), start, folder)
+            run = partial(_run, objective, solver, stopping, scorer, int(random_state), start, folder)
+            result = _repeated(run, "the first step" if folder is None else "its last checkpoint")
     finally:
         objective.close()
     model = original_model(result.model, units)
     if given is not objective and isinstance(given, Movable):
         given.move(model.theta, model.U[:, : model.rank], model.V[:, : model.rank])
     return Result(model, original.history(result.history), result.status, compile_seconds)
+
+
+def _repeated(run: Callable[[], Result], begin: str) -> Result:
+    """Run a solver, again if workers are lost with the factors that they keep; steps are repeated bit by bit."""
+    for _ in range(MOST_REPEATS):
+        try:
+            return run()
+        except LinesLost as error:
+            log.warning("%s The fit is repeated from %s.", error, begin)
+    return run()
+
+
+def _each_step_once(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
+    """Return the callback without calls for steps that are repeated."""
+    n_reported = 0
+
+    def called(record: Record) -> Any:
+        nonlocal n_reported
+        if callback is None or record.step <= n_reported:
+            return None
+        n_reported = record.step
+        return callback(record)
+
+    return None if callback is None else called
 
 
 def _run(

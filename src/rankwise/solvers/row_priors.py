@@ -10,10 +10,8 @@ from .._arrays import Array
 from .._checks import all_finite
 from .._errors import SettingError
 from ..engines import Engine, Shard
-from ..kernels.lanes import pad_columns
 from ..model import PriorArrays
 from ..objectives.sides import Side
-from ..spectral.tall import blended
 
 STEPS = 2  # of conjugate gradients per sweep
 
@@ -65,6 +63,7 @@ class PatternPrior:
     ridge: float
     weights: Array  # (n_other, width)
     lengths: Array | None = None  # (n,): ``n_i**-0.5`` of the side's rows; computed on first use
+    squares: Array | None = None  # (width,): sums of the squared weights, as of the last improvement
 
     @classmethod
     def zero(cls, side: Side, other: Side, ridge: float) -> "PatternPrior":
@@ -78,7 +77,7 @@ class PatternPrior:
 
     def to_arrays(self) -> PriorArrays:
         """The weights, for a model."""
-        return PriorArrays(self.kind, {"weights": self.weights})
+        return PriorArrays(self.kind, {"weights": np.asarray(self.weights)})
 
     def is_sound(self, side: Side, other: Side) -> bool:
         """Return whether weights and lengths are finite and of the sides' sizes."""
@@ -86,8 +85,11 @@ class PatternPrior:
         known = self.weights.shape[1] if self.weights.ndim == 2 else width + 1
         sizes: list[tuple[Array, tuple[int, ...]]] = [(self.weights, (n_other, known))]
         sizes += [] if self.lengths is None else [(self.lengths, (n,))]
-        return int(side.offset) <= known <= width and all(
-            part.shape == size and part.dtype == side.means.dtype and all_finite(part) for part, size in sizes
+        sound = self.squares is None or (self.squares.shape == (known,) and all_finite(self.squares))
+        return (
+            int(side.offset) <= known <= width
+            and all(part.shape == size and part.dtype == side.means.dtype and all_finite(part) for part, size in sizes)
+            and sound
         )
 
     def improve(self, side: Side, other: Side, n_steps: int = STEPS) -> None:
@@ -95,43 +97,44 @@ class PatternPrior:
         missing = side.means.shape[1] - self.weights.shape[1]
         if missing:  # new factors were inserted before the offset
             at = self.weights.shape[1] - int(side.offset)
-            self.weights = np.insert(self.weights, [at] * missing, 0.0, axis=1)
+            self.weights = other.engine.run(Shard.insert, self.weights, at, missing, 0.0)
         if self.lengths is None:
-            self.lengths = pattern_lengths(side.engine, self.weights.shape[0], self.weights.dtype)
-        each, dtype, ridge, lengths = side.engine.each, side.means.dtype, self.ridge, self.lengths
-        residual, _ = blended((1, side.means), (-1, side.prior_means), scale=lengths, each=each)
-        gradient, squared = blended((1, pattern_sums(other.engine, residual)), (-ridge, self.weights), each=each)
+            self.lengths = pattern_lengths(side.engine, self.weights.dtype)
+        dtype, ridge, lengths = side.means.dtype, self.ridge, self.lengths
+        residual, _ = blended(side.engine, (1, side.means), (-1, side.prior_means), scale=lengths)
+        gradient, squared = gathered(other.engine, (1, residual), (-ridge, self.weights))
         direction, length = gradient, squared
         for k in range(n_steps):
-            change, curvature = blended((1, pattern_sums(side.engine, direction)), scale=lengths, each=each)
+            change, curvature = gathered(side.engine, (1, direction), scale=lengths)
             step = _ratio(squared, curvature + ridge * length, dtype)
-            self.weights, _ = blended((1, self.weights), (step, direction), each=each)
-            side.prior_means, _ = blended((1, side.prior_means), (step, change), each=each)
+            self.weights, self.squares = blended(other.engine, (1, self.weights), (step, direction))
+            side.prior_means, _ = blended(side.engine, (1, side.prior_means), (step, change))
             if k + 1 < n_steps:
-                back = pattern_sums(other.engine, blended((1, change), scale=lengths, each=each)[0])
-                before = squared
-                gradient, squared = blended((1, gradient), (-step, back), (-ridge * step, direction), each=each)
+                scaled, before = blended(side.engine, (1, change), scale=lengths)[0], squared
+                terms = (-step, scaled), (1, gradient), (-ridge * step, direction)
+                gradient, squared = gathered(other.engine, *terms)
                 turn = _ratio(squared, before, dtype)
-                direction, length = blended((1, gradient), (turn, direction), each=each)
+                direction, length = blended(other.engine, (1, gradient), (turn, direction))
 
     def penalty(self, side: Side) -> NDArray[np.float64]:
         """Sum of the squared weights of each component, times the ridge."""
-        return self.ridge * blended((1, self.weights), each=side.engine.each)[1]
+        return np.zeros(side.means.shape[1]) if self.squares is None else self.ridge * self.squares
 
     def row_means(self, engine: Engine) -> Array:
         """Prior means of the rows in an engine's shards."""
-        lengths = pattern_lengths(engine, self.weights.shape[0], self.weights.dtype)
-        return blended((1, pattern_sums(engine, self.weights)), scale=lengths, each=engine.each)[0]
+        lengths = pattern_lengths(engine, self.weights.dtype)
+        return gathered(engine, (1, self.weights), scale=lengths)[0]
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only."""
-        self.weights = np.ascontiguousarray(self.weights[:, places])
+        self.weights = np.ascontiguousarray(np.asarray(self.weights)[:, places])
+        self.squares = None if self.squares is None else self.squares[places]
 
     def renumber(self, places: Array, dtype: Any) -> None:
         """Give the other side new rows; those that were not there before get weights of zero."""
         weights = np.zeros((places.size, self.weights.shape[1]), dtype)
         weights[places >= 0] = self.weights[places[places >= 0]]
-        self.weights, self.lengths = weights, None
+        self.weights, self.lengths, self.squares = weights, None, None
 
 
 PRIORS: dict[str, type[Any]] = {PatternPrior.kind: PatternPrior}
@@ -148,15 +151,24 @@ def restored_prior(saved: PriorArrays, ridge: float = 1.0) -> RowPrior:
     return prior
 
 
-def pattern_sums(engine: Engine, block: Array) -> Array:
-    """Sum of ``block[j]`` over the columns j of row i's entries, for every row i in the engine's shards."""
-    return engine.run(Shard.gather, pad_columns(block, block.dtype), block.shape[1])
+def gathered(engine: Engine, *terms: tuple[Any, Array], scale: Array | None = None) -> tuple[Array, Array]:
+    """Return a weighted sum of matrices as `blended`, whose first term stands for its sums over the rows' patterns.
+
+    These are the sums of ``block[j]`` over the columns j of row i's entries, for every row i in the engine's shards.
+    """
+    factors, (block, *blocks) = zip(*terms, strict=True)
+    return engine.run(Shard.gather_blend, block, block.shape[1], factors, tuple(blocks), scale)
 
 
-def pattern_lengths(engine: Engine, n_other: int, dtype: Any) -> Array:
+def pattern_lengths(engine: Engine, dtype: Any) -> Array:
     """``n_i**-0.5`` for every row with n_i entries, 1 for rows without entries."""
-    counts = pattern_sums(engine, np.ones((n_other, 1), dtype))[:, 0]
-    return (1.0 / np.sqrt(np.maximum(counts, 1.0))).astype(dtype)
+    return engine.run(Shard.pattern_lengths, np.dtype(dtype).str)
+
+
+def blended(engine: Engine, *terms: tuple[Any, Array], scale: Array | None = None) -> tuple[Array, Array]:
+    """Return a weighted sum of up to three matrices with a line per row, and the sums of squares of its columns."""
+    factors, blocks = zip(*terms, strict=True)
+    return engine.run(Shard.blend, factors, blocks, scale)
 
 
 def _ratio(above: Array, below: Array, dtype: Any) -> Array:

@@ -1,6 +1,8 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,7 +127,7 @@ class SweepState:
         """Both sides and their priors, for the model."""
         priors: list[Any] = [prior.to_arrays() for prior in self.priors] or [None, None]
         rows, cols = (
-            LearnedSide(side.means, side.variances, side.precisions, side.offset, prior)
+            LearnedSide(np.asarray(side.means), np.asarray(side.variances), side.precisions, side.offset, prior)
             for (side, _), prior in zip(self.sides, priors, strict=True)
         )
         return Learned(rows, cols, uncertain, self.smoothing, count_power)
@@ -159,7 +161,7 @@ class SweepState:
         """
         if not self.is_steady or not 0 < self.rows.rank == self.rank:
             return
-        largest = [np.maximum(side.factors.max(axis=0), -side.factors.min(axis=0)) for side, _ in self.sides]
+        largest = [side.largest() for side, _ in self.sides]
         effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
         retained = effects >= least_effect
         retained[effects.argmax()] = True
@@ -179,8 +181,22 @@ class SweepState:
         """Move the problem's point to the sides' means."""
         offsets: Offsets | None = None
         if self.constant or self.rows.offset or self.cols.offset:
-            offsets = Offsets(self.constant, self.rows.offsets, self.cols.offsets)
-        problem.place(offsets, self.rows.factors, self.cols.factors)
+            offsets = Offsets.later(self.constant, partial(_offsets, copy(self.rows), copy(self.cols)))
+        problem.place(offsets, *(FactorsOf(side.means, side.rank) for side in (self.rows, self.cols)))
+
+
+class FactorsOf:
+    """The factors of a side as an array, made when it is needed from means that may be elsewhere."""
+
+    def __init__(self, means: Array, rank: int) -> None:
+        self.means, self.shape = means, (means.shape[0], rank)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.means, dtype)[:, : self.shape[1]]
+
+
+def _offsets(rows: Side, cols: Side) -> tuple[Array, Array]:
+    return rows.offsets, cols.offsets
 
 
 def stored_spread(problem: Problem) -> float:

@@ -241,12 +241,13 @@ class FactorSweeps(Sweeps):
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         if state.spread:
             self._sharpen(state, state.spread)
-        loss = 0.0
+        loss = penalty = 0.0
         for side, other in state.sides:
-            loss = self._improve(problem, state, side, other).loss
+            sums = self._improve(problem, state, side, other)
+            loss, penalty = sums.loss, penalty + 0.5 * float(side.precisions @ sums.weighted_squares)
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
-        return loss + sum(0.5 * float(side.precisions @ side.weighted_squares()) for side, _ in state.sides)
+        return loss + penalty
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,7 @@ class BayesSweeps(Sweeps):
         precision = OFFSET_RIDGE * state.scale * state.curvature
         for side, _ in state.sides:
             side.precisions = np.full(side.means.shape[1], precision)
-            side.variances[:] = 1.0 / precision
+            side.variances = np.full(side.means.shape, 1.0 / precision, side.means.dtype)
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
         state.priors = self.make_priors(state)
@@ -379,7 +380,7 @@ class BayesSweeps(Sweeps):
         for k, (side, other) in enumerate(state.sides):
             sums = self._improve(problem, state, side, other)
             loss = sums.loss
-            squares = side.squares() + (state.priors[k].penalty(side) if state.priors else 0.0)
+            squares = sums.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
             n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
             bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs

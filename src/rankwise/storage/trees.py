@@ -54,15 +54,17 @@ class Packer:
         if type(thing) is dict and all(type(key) is str for key in thing):
             return {"dict": {key: self.plain(part) for key, part in thing.items()}}
         if type(thing) is np.ndarray and thing.dtype.kind in "biuf":
-            return self._array(thing)
+            return self._array(thing, thing)
+        if hasattr(thing, "__array__"):  # an array that is elsewhere
+            return self._array(thing, np.asarray(thing))
         if type(thing) in self.names:
             return self._object(thing)
         raise UnknownPart(type(thing).__name__)
 
-    def _array(self, array: Array) -> Any:
+    def _array(self, thing: Any, array: Array) -> Any:
         name = f"array{len(self.arrays)}"
         self.arrays[name] = array
-        self._places[id(array)] = {"array": name}
+        self._places[id(thing)] = {"array": name}
         return {"array": name}
 
     def _object(self, thing: Any) -> Any:

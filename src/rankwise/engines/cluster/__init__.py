@@ -1,5 +1,7 @@
 """Engine whose shards are in the workers of a Dask cluster."""
 
-from .client import Cluster, client_of
+from .client import Cluster
+from .distributed import client_of
+from .kept import LinesLost
 
-__all__ = ["Cluster", "client_of"]
+__all__ = ["Cluster", "LinesLost", "client_of"]

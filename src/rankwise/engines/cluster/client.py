@@ -2,23 +2,27 @@
 
 import concurrent.futures
 import logging
+import math
 import os
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._errors import ClusterError, SettingError
+from ..._errors import ClusterError
 from ...losses import Loss
 from ..base import Engine, Results
 from ..operations import AnyOperation, Call, Join
+from ..shard import Shard
 from ..threads import ThreadPool
-from .distributed import distributed
-from .messages import Message, Reply, joined, map_arrays, message_for, shared_part
+from .distributed import LOST, distributed
+from .kept import Holders, Kept, Key, LinesLost
+from .messages import Message, Reply, copied, joined, layouts_in, message_for, shared_part
 from .peers import Exchange, PeerError
 from .placement import place
 from .remote import Remote, reaches
@@ -27,10 +31,10 @@ from .worker import ShardWorker
 log = logging.getLogger("rankwise")
 
 POLL = 1.0  # seconds between checks whether workers still exist, while waiting for them
+SILENCE = 30.0  # seconds after which a worker whose event loop does not answer is given up, while it works
 DOUBT = 5.0  # seconds after which a worker that did not answer is used again if there is no other
 WORKER_TIMEOUT = 60.0  # seconds to wait for a worker if there is none
 SCHEDULER_TIMEOUT = 15.0  # seconds for the scheduler to answer
-LOST = "The Dask scheduler does not answer, so the fit cannot continue; start a cluster and fit again."
 MAX_REBUILDS = 20  # times that lost shards are built again for one operation
 PEER_BYTES = 1 << 22  # arrays that would take more than this to send to all workers go from worker to worker
 
@@ -91,6 +95,8 @@ class Cluster(Engine):
         self._peers = True  # whether workers have reached each other so far
         self._layout, self._told = 0, list[Remote]()  # number of changes of the peers, and those who know each other
         self._direct: bool | None = None  # whether workers can be reached directly; None before the first one
+        self._holders: Holders | None = None  # the workers, as those that keep lines
+        self._dropped: list[Key] = []  # lines that no handle refers to any more
         self._owner = os.getpid()
 
     def apply(self, operation: AnyOperation, args: tuple[Any, ...]) -> Results:
@@ -102,11 +108,14 @@ class Cluster(Engine):
             )
         self.rounds += 1
         if operation.join is Join.STAY:
-            copies = map_arrays(args, lambda _, array: np.copy(array))  # the caller may change its arrays meanwhile
-            self._queue.append((operation, copies))
+            self._queue.append((operation, copied(args)))  # the caller may change its arrays meanwhile
             return Results(operation.join)
         try:
             results = self._round_trip([*self._queue, (operation, args)])
+        except LinesLost:  # the other workers go on with the shards that they have
+            self._peers = True
+            self._queue.clear()
+            raise
         except BaseException:
             self.close()
             raise
@@ -124,22 +133,25 @@ class Cluster(Engine):
         self._queue.clear()
         self.pool.close()
 
+    def kept(self, lines: Any) -> Any:
+        """Return the handle of an array with a line per row, which the workers keep from now on."""
+        return lines if isinstance(lines, Kept) else self.run(Shard.keep, lines)
+
     def _round_trip(self, calls: list[Call]) -> Results:
         """Send the calls to every worker, then to those that replace lost ones, until all shards have results."""
         self.traffic.trips += 1
-        join, doubted = calls[-1][0].join, set[str]()
-        replies: list[Reply] = []
+        doubted, replies = set[str](), list[Reply]()
         remotes, past = list(self.remotes), list[Call]()
-        if self._peers and len(remotes) > 1 and not self._lost():
+        if self._peers and remotes and not self._lost():
             replies = self._exchange(remotes, calls, doubted, peers=True)
             if len(replies) == len(remotes):
-                return joined(replies, join, len(self.loads))
+                return self._joined(replies, calls[-1][0])
             replies, remotes = [], list(self.remotes)  # results of peers are parts of each other: repeat all without
         for _ in range(MAX_REBUILDS):
             replies += self._exchange(remotes, [*past, *calls], doubted)
             lost = self._lost()
             if not lost:
-                return joined(replies, join, len(self.loads))
+                return self._joined(replies, calls[-1][0])
             remotes, past = self._build(lost, doubted), list(self.recover())
         raise ClusterError(
             f"Workers were lost {MAX_REBUILDS} times during one operation (last {', '.join(sorted(doubted))}); "
@@ -151,10 +163,16 @@ class Cluster(Engine):
     ) -> list[Reply]:
         """Return the replies of the workers that answer; drop lost ones and add them to `doubted`."""
         n = len(remotes)
-        shared = shared_part(calls, PEER_BYTES / (n - 1)) if peers else shared_part(calls)
+        shared = shared_part(calls, PEER_BYTES / (n - 1) if peers and n > 1 else math.inf, pull=peers)
+        keep = self.traffic.trips if calls[-1][0].kept else None
+        forget, self._dropped = tuple(self._dropped), []
+        layouts = layouts_in(calls, shared)
         for k, remote in enumerate(remotes):
             exchange = self._with_peers(remotes, k) if peers else None
-            self._send(remote, message_for(shared, remote.take, exchange, n))
+            message = message_for(shared, remote.take, exchange, n)
+            news = {layout: holders for layout, holders in layouts.items() if layout not in remote.layouts}
+            remote.layouts |= set(news)
+            self._send(remote, replace(message, keep=keep, forget=forget, layouts=news))
         self._told = remotes if peers else self._told
         self._await(remotes, peers)
         replies = [reply for remote in remotes if (reply := self._reply(remote, doubted)) is not None]
@@ -164,6 +182,45 @@ class Cluster(Engine):
                 self._peers = False
                 log.warning("workers cannot reach each other; the client sends all arrays, which is slower")
         return replies
+
+    def _joined(self, replies: list[Reply], operation: AnyOperation) -> Results:
+        """Return the results of all workers, with handles of what they keep."""
+        results = joined(replies, operation.join, len(self.loads))
+        if operation.kept:
+            if self._holders is None or set(self._holders.remotes) != set(self.remotes):
+                self._holders = Holders(self.remotes)
+            parts = zip(*(reply.kept or () for reply in replies), strict=True)
+            handles = [
+                Kept(self._fetch, (self.traffic.trips, k), self._holders, self.cuts[-1], descriptions)
+                for k, descriptions in enumerate(parts)
+            ]
+            for handle in handles:
+                weakref.finalize(handle, self._dropped_later, handle.key)
+            results.kept = handles[0] if len(handles) == 1 else tuple(handles)
+        return results
+
+    def _dropped_later(self, key: Key) -> None:
+        self._dropped.append(key)
+
+    def _fetch(self, kept: Kept, rows: Array | None) -> Array:
+        """Return all lines, or those of some rows, of an array that the workers keep."""
+        remotes = list(kept.holders.remotes)
+        if not set(remotes) <= set(self.remotes):
+            raise LinesLost("A worker was lost with the factors of its rows.")
+        n = len(rows) if rows is not None else kept.shape[0]
+        whole = np.empty((n, *kept.shape[1:]), kept.dtype)
+        places = {remote: remote.places(rows) for remote in remotes}
+        for remote, (lines, _) in places.items():
+            remote.ask("lines", [kept.key], -1, "", lines)
+        self._await(remotes, False)
+        for remote, (_, at) in places.items():
+            try:
+                (whole[at],) = remote.receive()
+            except Exception as error:
+                self._drop(remote)
+                raise LinesLost("A worker was lost with the factors of its rows.") from error
+        self.traffic.back += whole.nbytes
+        return whole
 
     def _with_peers(self, remotes: list[Remote], own: int) -> Exchange:
         """Return what a worker must know of its peers; their addresses only if they have changed."""
@@ -177,11 +234,13 @@ class Cluster(Engine):
         remote.send(message)
 
     def _await(self, remotes: list[Remote], peers: bool) -> None:
-        """Wait until every worker has answered, its connection broke, or the scheduler reports it as gone."""
+        """Wait until every worker has answered, its connection broke, it fell silent, or the scheduler lost it."""
         waiting = {remote.call: remote for remote in remotes if remote.call is not None}
         while waiting:
             done, _ = concurrent.futures.wait(waiting, POLL, concurrent.futures.FIRST_COMPLETED)
             if not done:
+                for address in {remote.address for remote in waiting.values() if remote.seconds_silent() > SILENCE}:
+                    remove_worker(self.client, address)
                 known = workers_of(self.client)
                 done = {call for call, remote in waiting.items() if remote.address not in known and call.cancel()}
             for call in done:
@@ -304,33 +363,11 @@ def workers_of(client: Any) -> dict[str, int]:
     return threads
 
 
-def collect(client: Any, futures: Sequence[Any]) -> list[Any]:
-    """Return the results of tasks; an error of a task is raised as it is."""
-    try:
-        results: list[Any] = client.gather(list(futures))
-    except concurrent.futures.CancelledError as error:
-        if client.status != "running":
-            raise ClusterError(LOST) from error
-        raise ClusterError(f"Dask canceled a task that reads entries, see the log of its scheduler: {error}") from error
-    except OSError as error:
-        if client.status != "running":
-            raise ClusterError(LOST) from error
-        raise  # of the task itself, such as a missing file
-    return results
+def remove_worker(client: Any, address: str) -> None:
+    """Have the scheduler give up a worker that does not answer, so that Dask makes what it held elsewhere."""
 
+    async def remove(dask_scheduler: Any) -> None:
+        await dask_scheduler.remove_worker(address, stimulus_id="rankwise-silent")
 
-def client_of(client: Any) -> Any:
-    """Return a checked Dask client: `client`, or the one that this process made last if it is None."""
-    dask = distributed()
-    if client is None:
-        try:
-            client = dask.default_client()
-        except ValueError:
-            raise SettingError(
-                "`client` is None and this process has no Dask client; make one with `dask.distributed.Client(...)`."
-            ) from None
-    if not isinstance(client, dask.Client) or client.asynchronous:
-        raise SettingError(f"`client` must be a `dask.distributed.Client` that is not asynchronous, got {client!r}.")
-    if client.status == "closed":
-        raise SettingError("`client` is closed; make another with `dask.distributed.Client(...)`.")
-    return client
+    log.warning("the worker at %s has not answered for %g s and is given up", address, SILENCE)
+    client.run_on_scheduler(remove)

@@ -13,6 +13,7 @@ from ...kernels.row_parts import RowProblem
 from ..base import Node, Results
 from ..offsets import Offsets
 from ..operations import AnyOperation, Call, Join
+from .kept import Description, Foreign, Holder, Kept, Key, Own
 from .peers import Exchange, runs_of
 
 
@@ -40,7 +41,7 @@ class Spread(NamedTuple):
     width: int | None
 
 
-Sent = Array | Zeros | Padded | Spread
+Sent = Array | Zeros | Padded | Spread | Own | Foreign
 ChangeArray = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
 
 
@@ -50,6 +51,9 @@ class Message:
 
     calls: list[Call]
     exchange: Exchange | None = None
+    keep: int | None = None  # number of the result, if its lines stay with the worker
+    forget: tuple[Key, ...] = ()  # lines that are not needed any more
+    layouts: dict[int, tuple[Holder, ...]] = field(default_factory=dict)  # of other engines, new to the worker
 
     @property
     def n_bytes(self) -> int:
@@ -61,8 +65,8 @@ class Message:
 class Reply:
     """Results of a worker's shards: pieces with their shard numbers, and nodes of the tree of sums; or an error.
 
-    Instead of nodes, a worker with peers may have a run of lines of the sum over all shards. `peer_bytes` is the size
-    of the arrays that it got from them.
+    Instead of nodes, a worker with peers may have a run of lines of the sum over all shards; instead of pieces, a
+    description of the lines that it keeps. `peer_bytes` is the size of the arrays that it got from other workers.
     """
 
     pieces: list[tuple[int, Any]] = field(default_factory=list)
@@ -70,6 +74,7 @@ class Reply:
     run: Array | None = None
     peer_bytes: int = 0
     error: Exception | None = None
+    kept: list[Description] | None = None
 
     @classmethod
     def of(cls, results: Results, run: Array | None = None, peer_bytes: int = 0) -> "Reply":
@@ -104,15 +109,22 @@ def joined(replies: Sequence[Reply], join: Join, n_shards: int) -> Results:
     return results
 
 
-def shared_part(calls: Sequence[Call], least: float = math.inf) -> list[Call]:
+def shared_part(calls: Sequence[Call], least: float = math.inf, pull: bool = True) -> list[Call]:
     """Return the calls with every array that all workers get as it is sent; arrays by row are left alone.
 
-    Arrays by column of more than `least` bytes are to be spread over the workers.
+    Arrays by column of more than `least` bytes are to be spread over the workers. Those that other workers keep are
+    fetched by each worker itself, or by the client unless `pull`.
     """
 
-    def sent(operation: AnyOperation, name: str, array: Array) -> Sent:
+    def sent(operation: AnyOperation, name: str, array: Any) -> Any:
         if _is_among(name, operation.by_row):
             return array
+        if isinstance(array, Kept):
+            if array.zero:
+                return Zeros(array.shape, array.dtype.str)
+            if pull:
+                return array.foreign()
+            array = np.asarray(array)
         by_col = _is_among(name, operation.by_col)
         whole = as_sent(array, by_col and array.ndim == 2)
         if not by_col or isinstance(whole, Zeros) or _n_bytes(whole) <= least:
@@ -123,11 +135,11 @@ def shared_part(calls: Sequence[Call], least: float = math.inf) -> list[Call]:
 
 
 def message_for(
-    calls: Sequence[Call], take: Callable[[Array], Array], exchange: Exchange | None = None, n_peers: int = 1
+    calls: Sequence[Call], take: Callable[[Any], Any], exchange: Exchange | None = None, n_peers: int = 1
 ) -> Message:
     """Return the message for one worker, of calls from `shared_part`; `take` cuts an array by row to its rows."""
 
-    def cut(operation: AnyOperation, name: str, array: Any) -> Sent:
+    def cut(operation: AnyOperation, name: str, array: Any) -> Any:
         if isinstance(array, Spread) and exchange is not None:
             return array._replace(lines=array.lines[runs_of(array.lines.shape[0], n_peers)[exchange.own]])
         return as_sent(take(array)) if _is_among(name, operation.by_row) else array
@@ -136,21 +148,30 @@ def message_for(
     return Message(cuts, exchange)
 
 
-def spread_parts(calls: Sequence[Call]) -> list[Spread]:
-    """Return all that stands for arrays of which peers have lines, in order."""
-    arrays: list[Sent] = []
+def arrays_in(calls: Sequence[Call]) -> list[Any]:
+    """Return all arrays in the arguments, or what stands for them, in order."""
+    arrays: list[Any] = []
     map_arrays(tuple(args for _, args in calls), lambda _, array: arrays.append(array))
-    return [array for array in arrays if isinstance(array, Spread)]
+    return arrays
 
 
-def with_whole(calls: Sequence[Call], arrays: Iterable[Array]) -> list[Call]:
-    """Return the calls with whole arrays in the places of `spread_parts`."""
+def with_arrays(calls: Sequence[Call], arrays: Iterable[Any]) -> list[Call]:
+    """Return the calls with other arrays in the places of `arrays_in`."""
     following = iter(arrays)
+    return [(operation, map_arrays(args, lambda _, array: next(following))) for operation, args in calls]
 
-    def whole(_: str, array: Any) -> Any:
-        return next(following) if isinstance(array, Spread) else array
 
-    return [(operation, map_arrays(args, whole)) for operation, args in calls]
+def layouts_in(calls: Sequence[Call], shared: Sequence[Call]) -> dict[int, tuple[Holder, ...]]:
+    """Return where the lines are that workers are to get from those of another engine, for calls of `shared_part`."""
+    wanted = {array.layout for array in arrays_in(shared) if isinstance(array, Foreign)}
+    handles = [array for array in arrays_in(calls) if isinstance(array, Kept) and array.holders.layout in wanted]
+    return {handle.holders.layout: handle.holders.description() for handle in handles}
+
+
+def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments with copies of all arrays."""
+    copies: tuple[Any, ...] = map_arrays(args, lambda _, array: array if isinstance(array, Kept) else np.copy(array))
+    return copies
 
 
 def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -159,8 +180,10 @@ def received(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return arrays
 
 
-def as_sent(array: Array, padded: bool = False) -> Array | Zeros | Padded:
+def as_sent(array: Any, padded: bool = False) -> Any:
     """Return the array, or what stands for it: if all of its bits are zero, or its last columns if it is `padded`."""
+    if isinstance(array, Own):
+        return array
     whole = np.ascontiguousarray(array)
     bits = whole.reshape(-1).view(np.uint8)
     if not bits.any():
@@ -177,7 +200,7 @@ def writable(array: Sent) -> Array:
     """Return the array that was sent, or a copy if it lies in a message's bytes and is read-only or not aligned."""
     if isinstance(array, Zeros):
         return np.zeros(array.shape, array.dtype)
-    if isinstance(array, Spread):
+    if isinstance(array, Spread | Own | Foreign):
         raise TypeError("Lines of an array that is spread over workers are not the array.")
     if isinstance(array, Padded):
         return np.pad(array.block, ((0, 0), (0, array.width - array.block.shape[1])))
@@ -186,7 +209,7 @@ def writable(array: Sent) -> Array:
 
 def map_arrays(value: Any, change: ChangeArray, name: str = "") -> Any:
     """Return the value with every array in it replaced by ``change(dotted name, array)``."""
-    if isinstance(value, np.ndarray | Zeros | Padded | Spread):
+    if isinstance(value, np.ndarray | Zeros | Padded | Spread | Own | Foreign | Kept):
         return change(name, value)
     if isinstance(value, Offsets):
         rows, cols = (map_arrays(getattr(value, part), change, f"{name}.{part}") for part in ("rows", "cols"))
@@ -212,7 +235,7 @@ def _size(value: Any) -> int:
 
 
 def _n_bytes(array: Sent) -> int:
-    if isinstance(array, Zeros):
+    if isinstance(array, Zeros | Own | Foreign):
         return 0
     if isinstance(array, Padded | Spread):
         return array[0].nbytes

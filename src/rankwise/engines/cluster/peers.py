@@ -7,9 +7,9 @@ client does not grow with the number of workers. All messages are calls of actor
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from ..._arrays import Array
 from ..base import Node, Results
 from ..operations import Join
 from ..shard import Shard
-from .distributed import distributed
+from .distributed import call_actor, distributed
 
 PATIENCE = 300.0  # seconds for a peer to get its own message
+T = TypeVar("T")
 Tagged = tuple[Any, Array]  # an array of a peer, and what it says about it
 
 
@@ -148,22 +149,26 @@ class Peers:
                 return []
             address, key = self.peers[k]
             args = [exchange.trip, kind, (exchange.layout, exchange.own), lines_of(k)]
-            wrapped = [distributed().protocol.to_serialize(arg) for arg in args]
-            reply = await worker.rpc(address).actor_execute(function="take", actor=key, args=wrapped, kwargs={})
-            if reply["status"] != "OK":
-                raise reply["exception"]
-            taken: list[Tagged] = reply["result"]
+            taken: list[Tagged] = await call_actor(worker.rpc(address), key, "take", args)
             return taken
 
         async def ask_all() -> list[list[Tagged]]:
-            if self._abandoned >= exchange.trip:
-                raise PeerError("The client has given up this round trip.")
-            self._fetching = asyncio.current_task()
             return await asyncio.gather(*map(ask, range(len(self.peers))))
 
-        try:
-            received = asyncio.run_coroutine_threadsafe(ask_all(), worker.loop.asyncio_loop).result()
-        except Exception as error:
-            raise PeerError(f"Lines of a peer did not arrive: {error!r}") from error
+        received = self.fetched(exchange.trip, ask_all)
         self.n_bytes += sum(array.nbytes for taken in received for _, array in taken)
         return received
+
+    def fetched(self, trip: int, ask_all: Callable[[], Awaitable[T]]) -> T:
+        """Return what other workers send, by messages in the event loop; raise `PeerError` if the trip is abandoned."""
+
+        async def run() -> T:
+            if self._abandoned >= trip:
+                raise PeerError("The client has given up this round trip.")
+            self._fetching = asyncio.current_task()
+            return await asyncio.wait_for(ask_all(), PATIENCE)
+
+        try:
+            return asyncio.run_coroutine_threadsafe(run(), distributed().get_worker().loop.asyncio_loop).result()
+        except Exception as error:
+            raise PeerError(f"Lines of another worker did not arrive: {error!r}") from error

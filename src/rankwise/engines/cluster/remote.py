@@ -3,13 +3,14 @@
 import asyncio
 import concurrent.futures
 import logging
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from .distributed import distributed
+from .distributed import call_actor, distributed
 
 log = logging.getLogger("rankwise")
 
@@ -31,15 +32,34 @@ class Remote:
     size: int  # cost of its shards, in observations
     direct: bool = True  # whether messages go to the worker itself; otherwise the scheduler forwards them
     call: "concurrent.futures.Future[Any] | None" = None
+    layouts: set[int] = field(default_factory=set)  # of other engines that the worker knows
+    _question: "concurrent.futures.Future[Any] | None" = None
+    _asked: float = 0.0
 
-    def take(self, array: Array) -> Array:
-        """Return the lines of this worker's rows."""
+    def take(self, array: Any) -> Any:
+        """Return the lines of this worker's rows; what stands for them if the worker keeps them."""
+        if not isinstance(array, np.ndarray):
+            return array.of(self)
         parts = [array[rows] for rows in self.rows]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def places(self, rows: Array | None) -> tuple[Any, Any]:
+        """Return the worker's lines of some rows, or of all that it has, and their places among the rows."""
+        own = np.concatenate([np.arange(each.start, each.stop) for each in self.rows])
+        if rows is None:
+            return slice(None), own
+        order = np.argsort(own)
+        at = np.searchsorted(own[order], rows)
+        found = np.flatnonzero(own[order][np.minimum(at, own.size - 1)] == rows)
+        return order[at[found]], found
+
     def send(self, message: Any) -> None:
         """Call the actor's method `handle`; `receive` raises if this fails."""
-        self.call = self._start("handle", message)
+        self.ask("handle", message)
+
+    def ask(self, function: str, *args: Any) -> None:
+        """Call a method of the actor; `receive` raises if this fails."""
+        self.call = self._start(function, *args)
 
     def receive(self) -> Any:
         """Return the reply."""
@@ -49,6 +69,13 @@ class Remote:
             return self.call.result()
         finally:
             self.call = None
+
+    def seconds_silent(self) -> float:
+        """Return for how long the worker has left a question whether it is alive unanswered; ask it if none is open."""
+        now = time.monotonic()
+        if self._question is None or self._question.done():
+            self._question, self._asked = self._start("alive"), now
+        return now - self._asked
 
     def cancel(self) -> None:
         """Cancel the call."""
@@ -66,11 +93,7 @@ class Remote:
         worker = self.client.rpc(self.address)
         if not self.direct:
             worker = distributed().actor.ProxyRPC(self.client.scheduler, self.address)
-        wrapped = [distributed().protocol.to_serialize(arg) for arg in args]
-        reply = await worker.actor_execute(function=function, actor=self.future.key, args=wrapped, kwargs={})
-        if reply["status"] != "OK":
-            raise reply["exception"]
-        return reply["result"]
+        return await call_actor(worker, self.future.key, function, args)
 
 
 def reaches(client: Any, address: str) -> bool:

@@ -3,9 +3,12 @@
 import asyncio
 import contextvars
 import pickle
+import sys
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,8 @@ from ...observations import Piece
 from ..operations import Call
 from ..shard import Shard
 from ..threads import Threads
-from .messages import Message, Reply, received, spread_parts, with_whole
+from .kept import Foreign, KeptLines, Own
+from .messages import Message, Reply, Spread, arrays_in, received, with_arrays
 from .peers import Peers
 
 
@@ -41,7 +45,8 @@ class ShardWorker:
         for piece in pieces:
             shards.append(Shard(_moved(piece, start), _loss(loss), np.dtype(dtype)))
             start = shards[-1].stop
-        self.engine, self.peers = Threads(shards, n_threads, numbers), Peers(shards)
+        self.engine, self.peers, self.kept = Threads(shards, n_threads, numbers), Peers(shards), KeptLines(shards)
+        self.name = uuid.uuid4().hex
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="rankwise-shards")
 
     async def handle(self, message: Message) -> Reply:
@@ -58,10 +63,10 @@ class ShardWorker:
             for each, its_args in before:
                 self.engine.apply(each, received(its_args))
             results = self.engine.apply(operation, received(args))
-            if message.exchange is None:
-                return Reply.of(results)
-            run = self.peers.summed(message.exchange, results)
-            return Reply.of(results, run, self.peers.n_bytes)
+            kept = None if message.keep is None else self.kept.keep(message.keep, results)
+            run = None if message.exchange is None else self.peers.summed(message.exchange, results)
+            n_bytes = self.kept.n_bytes + (0 if message.exchange is None else self.peers.n_bytes)
+            return replace(Reply.of(results, run, n_bytes), kept=kept)
         except Exception as error:
             return Reply(error=_picklable(error))
 
@@ -69,17 +74,36 @@ class ShardWorker:
         """Return lines of arrays to a peer, see `Peers.take`."""
         return await self.peers.take(*args)
 
+    async def lines(self, *args: Any) -> Any:
+        """Return lines that are kept here, see `KeptLines.take`."""
+        return await self.kept.take(*args)
+
+    async def alive(self) -> None:
+        """Answer, which shows that the process runs."""
+
     async def abandon(self, trip: int) -> None:
         """Stop waiting for peers in this round trip."""
         await self.peers.abandon(trip)
 
     def _whole(self, message: Message) -> list[Call]:
         """Return the calls with all arrays whole."""
-        if message.exchange is None:
-            return message.calls
-        self.peers.begin(message.exchange)
-        spread = spread_parts(message.calls)
-        return with_whole(message.calls, self.peers.completed(message.exchange, spread)) if spread else message.calls
+        self.kept.forget(message.forget)
+        self.kept.learn(message.layouts)
+        arrays = arrays_in(message.calls)
+        spread = [array for array in arrays if isinstance(array, Spread)]
+        if message.exchange is not None:
+            self.peers.begin(message.exchange)
+        fetched = partial(self.peers.fetched, message.exchange.trip if message.exchange else sys.maxsize)
+        foreign = self.kept.foreign([array for array in arrays if isinstance(array, Foreign)], self.name, fetched)
+        whole = iter(self.peers.completed(message.exchange, spread) if message.exchange and spread else ())
+        for k, array in enumerate(arrays):
+            if isinstance(array, Foreign):
+                arrays[k] = foreign[array]
+            elif isinstance(array, Own):
+                arrays[k] = self.kept.own(array.key)
+            elif isinstance(array, Spread):
+                arrays[k] = next(whole)
+        return with_arrays(message.calls, arrays)
 
 
 def _moved(piece: Piece, start: int) -> Piece:
