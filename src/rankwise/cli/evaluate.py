@@ -32,7 +32,7 @@ class EvaluateOptions(Reading):
 def run(options: EvaluateOptions) -> None:
     """Read a model and entries; print the scores of the model, of its offsets alone and of the best constant."""
     model = load(options.model)
-    if model.encoder is not None or options.top is not None:
+    if model.ranks_clicks or options.top is not None:
         _rank(model, options)
         return
     if options.least is not None:
@@ -65,7 +65,7 @@ def run(options: EvaluateOptions) -> None:
 
 def _rank(model: LowRankModel, options: EvaluateOptions) -> None:
     """Print the scores of the model's recommendations and of the most popular columns."""
-    if model.encoder is not None and options.least is None:
+    if model.ranks_clicks and options.least is None:
         held_out = clicks.read_clicks(options.held_out, options)[1]
     else:
         held_out = read(options.held_out, options).observations()

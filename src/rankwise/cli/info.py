@@ -53,14 +53,14 @@ def describe(model: LowRankModel) -> dict[str, str]:
         "Model": f"{model.shape[0]:,} rows x {model.shape[1]:,} columns, {_ranks(model)}",
         "Parts": neighbours + offsets + posterior,
     }
-    if model.encoder is None:
+    if not model.ranks_clicks:
         topics["Loss"] = describe_loss(model.loss)
     if model.link in LINK_SCALES:
         response, link = LINK_SCALES[model.link]
         topics["Loss"] += f"; predictions are {response}, or {link} with --scale link"
     if facts:
         topics["Learned"] = _learned(facts)
-        topics |= {"Result": _result(facts)} if model.encoder is None else _chosen(facts)
+        topics |= {"Result": _result(facts)} if not model.ranks_clicks else _chosen(facts)
     if "held_out" in facts:
         topics["Held out"] = _held_out(facts["held_out"])
     if "command" in facts:

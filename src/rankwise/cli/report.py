@@ -38,7 +38,7 @@ def run(options: ReportOptions) -> None:
     model = load(options.model)
     held_out: Observations | None = None
     if options.data is not None:
-        if model.encoder is not None:
+        if model.ranks_clicks:
             held_out = read_clicks(options.data, options)[1]
         else:
             table = read(options.data, options)

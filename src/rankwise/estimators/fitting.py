@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from .._arrays import Array
 from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
-from ..model import LowRankModel, Seen, Targets
+from ..model import Everywhere, LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
 from ..observations.frames import is_lazy
@@ -76,6 +76,7 @@ class CompletionEstimator(PredictionMethods):
     warm_start: bool
     checkpoint: AnyCheckpoint
     calibration: float = 0.0
+    everywhere: Everywhere | None = None
     dtype: DTypeLike
     verbose: int
     classes_: Array
@@ -122,7 +123,7 @@ class CompletionEstimator(PredictionMethods):
             n_jobs=self.n_jobs,
             seed=seed,
             start=self.model_ if self.warm_start and "model_" in self.__dict__ else None,
-            everywhere=getattr(self, "everywhere", None),
+            everywhere=self.everywhere,
         )
 
     def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:

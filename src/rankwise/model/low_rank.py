@@ -120,7 +120,7 @@ class LowRankModel(Labelled):
     @property
     def ranks_clicks(self) -> bool:
         """Whether scores rank the columns of clicks, and predict no value."""
-        return self.encoder is not None or self.neighbours is not None
+        return self.encoder is not None or self.neighbours is not None or "chosen" in self.facts
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]  # the base's can be set

@@ -30,7 +30,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
     `commands` are those that made the model and the page. Without `labels`, rows and columns are shown by number.
     """
     names = _names(model.row_labels, model.shape[0], labels), _names(model.col_labels, model.shape[1], labels)
-    valued = held if model.encoder is None else None  # clicks have no values to predict
+    valued = held if not model.ranks_clicks else None  # clicks have no values to predict
     classes = ("0", "1") if classes_of(model.loss)[0] == 0 else ("−1", "+1")
     return {
         "title": f"A rank-{model.rank} model of {model.shape[0]:,} rows and {model.shape[1]:,} columns",
@@ -41,7 +41,7 @@ def contents_of(model: LowRankModel, held: HeldOut | None, commands: list[str], 
         "classes": classes,
         "predicted": f"probability of {classes[1]}" if model.link == "logit" else PREDICTED[kind_of(model)],
         "link": model.link,
-        "clicks": None if model.encoder is None else _clicks(model, held),
+        "clicks": None if not model.ranks_clicks else _clicks(model, held),
         "ranks": _ranks(model, valued, names),
         "validation": _validation(model),
         "history": _history(model),

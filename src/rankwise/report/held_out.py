@@ -40,7 +40,7 @@ class Reliability(NamedTuple):
 
 def kind_of(model: LowRankModel) -> str:
     """Kind of the targets: "clicks", "signs", "counts" or "values"."""
-    if model.encoder is not None:
+    if model.ranks_clicks:
         return "clicks"
     if model.link == "logit" or takes_signs(model.loss):
         return "signs"

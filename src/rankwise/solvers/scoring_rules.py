@@ -115,8 +115,10 @@ class ScoringRule:
         }[self.neighbours]
         weight = f"{self.low_rank:g} × " if near else ""
         low_rank = [] if self.part == "neighbours" else [f"{weight}rank {self.rank}"]
-        powers = f"powers {self.row_power:g}, {self.col_power:g}, {self.score_power:g}"
-        return f"{' + '.join(near + low_rank)}; {powers}"
+        settings = f"powers {self.row_power:g}, {self.col_power:g}, {self.score_power:g}"
+        if self.absent and low_rank:
+            settings = f"weighted sweeps, absent {self.absent:g}, ridge {self.sweep_ridge:g}"
+        return f"{' + '.join(near + low_rank)}; {settings}"
 
 
 class Spectrum(NamedTuple):
