@@ -244,7 +244,7 @@ def test_each_column_keeps_its_heaviest_sources():
 
 
 def pairs_of_columns(seed):
-    """Columns that come in pairs: 100 components of equal size, more than the low-rank term has."""
+    """Columns that come in pairs: 100 components of equal size, where the low-rank term has 8."""
     rng = np.random.default_rng(seed)
     pairs = np.concatenate([rng.permutation(100)[:4] for _ in range(300)])
     return np.column_stack((np.repeat(np.arange(300), 8), np.stack((2 * pairs, 2 * pairs + 1), axis=1).ravel()))
@@ -264,6 +264,6 @@ def latent_interests(seed):
     [(pairs_of_columns, "neighbours", "low rank"), (latent_interests, "low rank", "neighbours")],
 )
 def test_the_part_that_is_right_is_found(clicks, right, wrong, seed):
-    model = rw.ImplicitFactorization(random_state=seed).fit(clicks(seed))
+    model = rw.ImplicitFactorization(8, random_state=seed).fit(clicks(seed))
     assert model.parts_[right].mean > 1.05 * model.parts_[wrong].mean
     assert model.rule_.part in (right, "both")
