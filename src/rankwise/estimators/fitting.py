@@ -2,7 +2,7 @@
 
 import logging
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
+from ..model.odds import OddsCalibration
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
 from ..observations.frames import is_lazy
 from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
@@ -98,6 +99,8 @@ class CompletionEstimator(PredictionMethods):
             result = self._solve(request, plan, train, held_out, callback, folder)
         self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
+        if isinstance(result.model.calibration, OddsCalibration):
+            facts["probabilities"] = asdict(result.model.calibration)
         if calibration_entries is not None:
             parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
             parts["seen"] = Seen.of(entries)
