@@ -142,7 +142,8 @@ class CompletionEstimator(PredictionMethods):
     ) -> Result:
         solver = get(plan.method)
         steps = self.max_iter or solver.steps_from(request.start, plan.rank)
-        aim = Aim(type(self).__name__, solver.grows, plan.rank if solver.grows else steps)
+        at_least = self.max_iter is None and request.start is None and solver.most_steps > 0
+        aim = Aim(type(self).__name__, solver.grows, plan.rank if solver.grows else steps, at_least)
         return solve(
             request.objective(train),
             plan.method,
