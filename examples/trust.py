@@ -3,6 +3,8 @@
 Run it: python examples/trust.py
 """
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.calibration import calibration_curve
@@ -27,10 +29,10 @@ log_odds = model.predict_entries(*pairs, scale="link")
 accuracy, auc = rw.selection.sign_accuracy(test.targets, log_odds), rw.selection.auc(test.targets, log_odds)
 print(f"accuracy {accuracy:.3f}, AUC {auc:.3f}")
 
-# 4. Compute probabilities: averaged over the posterior of the log-odds, and calibrated on signs that `fit` set aside.
+# 4. Compute probabilities: averaged over the posterior of the log-odds, and calibrated on signs that `fit` held back.
 trusted = test.targets > 0
-calibrated = rw.MatrixCompletion("logistic", calibration=0.05).fit(train)
-probabilities = {"averaged": model.predict_entries(*pairs), "calibrated": calibrated.predict_entries(*pairs)}
+averaged = replace(model.model_, calibration=None)
+probabilities = {"averaged": averaged.predict_entries(*pairs), "calibrated": model.predict_entries(*pairs)}
 
 # 5. Draw the calibration: of the links with a probability of 70 %, about 70 % should be trust.
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

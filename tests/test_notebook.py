@@ -173,3 +173,4 @@ def test_steps_beyond_the_usual_number_have_no_total():
     aim = Aim("Fit", grows=False, total=10)
     record = Record(10, 2, 1.0, *[None] * 3, 0.5, 0.5, 0, 0, 1)
     assert "step 10 of 10:" in aim.describe(record) and "step 11:" in aim.describe(replace(record, step=11))
+    assert "step 10 of 10 or more:" in aim._replace(at_least=True).describe(record)

@@ -1,4 +1,4 @@
-"""The signed networks of the paper, with its filter and split: sizes, and sign accuracy of EGLRL at rank 40."""
+"""The signed networks of the paper, with its filter: sizes, sign accuracy of EGLRL at rank 40, and probabilities."""
 
 import gzip
 import os
@@ -62,6 +62,20 @@ def test_eglrl_predicts_signs_as_well_as_the_paper(name):
     accuracy = np.mean(np.where(model.at(test.rows, test.cols) > 0, 1, -1) == test.targets)
     assert accuracy >= NETWORKS[name][3]
     assert model.rank == 40 and np.isfinite(model.path).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+@every_network
+def test_probabilities_of_held_out_signs_are_within_two_points_in_every_tenth(name, seed):
+    observations, _ = read(name)
+    held_out = np.random.default_rng(seed).random(observations.n_observed) < 0.2
+    test = observations.take(held_out)
+    model = MatrixCompletion(random_state=seed).fit(observations.take(~held_out)).model_
+    pairs = observations.row_labels[test.rows], observations.col_labels[test.cols]
+    chances = model.predict_entries(*pairs, decode="probability", unknown="offset")
+    tenths = np.array_split(np.argsort(chances, kind="stable"), 10)
+    assert max(abs(chances[tenth].mean() - np.mean(test.targets[tenth] > 0)) for tenth in tenths) < 0.02
 
 
 @pytest.mark.slow

@@ -1,8 +1,11 @@
 """Probabilities of signs and of ordered levels: calibrated, and the same number wherever they are returned."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from loss_cases import ORDERED
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 import rankwise as rw
@@ -11,7 +14,7 @@ from rankwise.losses import BY_NAME, Bernoulli, Logistic, Mixed, Ordinal, Ordina
 from rankwise.losses.base import takes_signs
 from rankwise.losses.levels import LevelsLoss
 from rankwise.model import Posterior, Targets
-from rankwise.model.odds import OddsCalibration
+from rankwise.model.odds import OddsCalibration, averages
 
 X = np.linspace(-3.0, 4.0, 29) + 0.003  # at no threshold
 ROWS, COLS = np.zeros(X.size, int), np.arange(X.size)
@@ -33,8 +36,7 @@ def planted(rate, seed=0, shape=(400, 300), density=0.3):
     rng = np.random.default_rng(seed)
     low_rank = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
     x = low_rank + 0.5 * rng.standard_normal((shape[0], 1)) + 0.5 * rng.standard_normal(shape[1])
-    shifts = np.linspace(-15, 15, 3001)
-    p = expit(x + shifts[np.searchsorted([expit(x[::9, ::9] + shift).mean() for shift in shifts], rate)])
+    p = expit(x + brentq(lambda shift: expit(x[::9, ::9] + shift).mean() - rate, -15, 15))
     rows, cols = np.nonzero(rng.random(shape) < density)
     signs = np.where(rng.random(rows.size) < p[rows, cols], 1.0, -1.0)
     return Observations.from_coo(rows, cols, signs, shape), p
@@ -49,13 +51,59 @@ def largest_gap(probabilities, truth):
 # Signs.
 
 
+def unseen_pairs(seen):
+    """Rows and columns of entries without an observation, 100,000 at most."""
+    unseen = np.ones(seen.shape, bool)
+    unseen[seen.rows, seen.cols] = False
+    at = np.flatnonzero(unseen)
+    return np.divmod(at[:: -(-at.size // 100_000)], seen.shape[1])
+
+
+@pytest.mark.parametrize("settings", [{}, {"calibration": 0.2}], ids=["default", "set aside"])
 @pytest.mark.parametrize("rate", [0.01, 0.5])
-def test_calibrated_probabilities_are_within_two_points_in_every_tenth(rate):
+def test_probabilities_are_within_two_points_in_every_tenth(rate, settings):
     seen, truth = planted(rate, shape=(600, 400))
-    fitted = MatrixCompletion("logistic", calibration=0.2).fit(seen).model_
-    unseen = np.setdiff1d(np.arange(truth.size), seen.rows * truth.shape[1] + seen.cols)
-    rows, cols = np.divmod(unseen, truth.shape[1])
+    rows, cols = unseen_pairs(seen)
+    fitted = MatrixCompletion("logistic", **settings).fit(seen).model_
     assert largest_gap(fitted.predict_entries(rows, cols), truth[rows, cols]) < 0.02
+
+
+def test_a_fit_calibrates_where_averages_over_the_posterior_are_off():
+    seen, truth = planted(0.01, shape=(2000, 1500), density=0.03)  # few signs a row: the averages are too large
+    rows, cols = unseen_pairs(seen)
+    fitted = MatrixCompletion("logistic").fit(seen).model_
+    averages = replace(fitted, calibration=None).predict_entries(rows, cols)
+    assert (
+        largest_gap(averages, truth[rows, cols])
+        > 0.02
+        > largest_gap(fitted.predict_entries(rows, cols), truth[rows, cols])
+    )
+    assert fitted.facts["probabilities"]["n_entries"] == fitted.calibration.n_entries > 10_000
+
+
+def test_folded_in_rows_have_the_calibration_of_the_model_and_a_warm_start_keeps_it():
+    seen, truth = planted(0.02, shape=(1200, 900), density=0.05)
+    new = np.arange(seen.shape[0]) >= 1000
+    fitted = MatrixCompletion("logistic", warm_start=True).fit(seen.take(~new[seen.rows]))
+    odds = fitted.model_.calibration
+    rest = seen.take(new[seen.rows])
+    folded = rw.fold_in(fitted.model_, rest)
+    assert odds is not None and folded.calibration == odds
+    assert rw.fold_in(fitted.model_.transposed(), rest.transposed(), axis="columns").calibration == odds
+    rows, cols = (part[unseen_pairs(seen)[0] >= 1000] for part in unseen_pairs(seen))
+    models = folded, replace(folded, calibration=None)
+    gaps = [largest_gap(each.predict_entries(rows, cols), truth[rows, cols]) for each in models]
+    assert gaps[0] < min(0.02, gaps[1])
+    assert fitted.fit(seen.take(~new[seen.rows])).model_.calibration == odds
+
+
+def test_a_calibration_must_be_worth_its_three_numbers():
+    rng = np.random.default_rng(0)
+    x, variances, weights = 2 * rng.standard_normal(20_000), rng.exponential(1.0, 20_000), np.ones(20_000)
+    fine, off = (rng.random(x.size) < p for p in (averages(x, variances), expit(x - 0.5)))
+    assert OddsCalibration.if_better(x, variances, fine, weights) is None
+    assert OddsCalibration.if_better(x, variances, off, weights) == OddsCalibration.on(x, variances, off, weights)
+    assert OddsCalibration.if_better(x, variances, off, 1e-3 * weights) is None
 
 
 def test_the_calibration_finds_the_numbers_that_made_the_signs():

@@ -151,7 +151,7 @@ def test_at_its_own_rank_the_page_ranks_as_the_model_does(open_page, kind):
         assert [line[1] for line in shown] == best.astype(str).tolist()
         predicted = model.predict_entries([row] * best.size, best)
         np.testing.assert_allclose(numbers(line[2] for line in shown), predicted, atol=2e-3)
-    assert ("20 standard deviations" in page.locator("#recommend-words").text_content()) == (kind == "ratings")
+    assert ("30 standard deviations" in page.locator("#recommend-words").text_content()) == (kind == "ratings")
     if kind == "ratings":
         assert model.recommend(3, 10, risk=0)[0].tolist() != model.recommend(3, 10)[0].tolist()
         move_slider(page, 1)

@@ -8,9 +8,11 @@ from helpers import make_observations
 from rankwise import Checkpoint, MatrixCompletion, Observations, Problem, ShardFolder, solve, write_shards
 from rankwise.engines import Shard
 from rankwise.losses import Absolute, Huber, Logistic, Poisson, Square
+from rankwise.model import odds
+from rankwise.model.odds import OddsCalibration
 from rankwise.selection import split_entries
 from rankwise.solvers import BayesSweeps
-from rankwise.solvers.held_back import FIRST, MOST, SHARE, HeldBack
+from rankwise.solvers.held_back import FIRST, MOST, SHARE, SHARE_OF_SIGNS, HeldBack
 
 SWEEPS = BayesSweeps(pattern_prior=False)  # the pattern keeps the entries that are held back
 LOSSES = [Square(), Huber(0.7), Logistic(), Poisson(), Absolute()]
@@ -111,10 +113,11 @@ def test_a_fit_goes_on_while_entries_held_back_become_likelier_and_says_so_if_it
     assert limited.n_iter_ == 9 and "not settled" in limited.status_.message
 
 
-def settled_problem(seed=3):
-    """Targets of noise about offsets: ten sweeps are enough."""
+def settled_problem(seed=3, signs=False):
+    """Targets of noise about offsets, or their signs: ten sweeps are enough."""
     rng = np.random.default_rng(seed)
     targets = rng.normal(size=(80, 1)) + rng.normal(size=(1, 60)) + rng.normal(size=(80, 60))
+    targets = np.where(targets > 0, 1.0, -1.0) if signs else targets
     return Observations.from_dense(np.where(rng.random(targets.shape) < 0.6, targets, np.nan))
 
 
@@ -126,25 +129,50 @@ def test_noise_takes_ten_sweeps_and_whenever_a_fit_ends_all_entries_are_in_it():
     np.testing.assert_array_equal(stopped.model.to_dense(), whole.model.to_dense())
 
 
+@pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("k", [1, FIRST - 1, FIRST])
-def test_a_fit_that_was_killed_goes_on_to_the_same_bits_and_number_of_sweeps(k, tmp_path):
-    seen = settled_problem()
+def test_a_fit_that_was_killed_goes_on_to_the_same_bits_and_number_of_sweeps(k, signs, tmp_path, monkeypatch):
+    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    seen = settled_problem(signs=signs)
 
     def run(**options):
-        return solve(Problem(seen, "square"), BayesSweeps(), rank=3, **options)
+        return solve(Problem(seen, "logistic" if signs else "square"), BayesSweeps(), rank=3, **options)
 
     with pytest.raises(Killed):
         run(checkpoint=Checkpoint(tmp_path, every=1), callback=killed_after(k))
     whole = run()
-    assert digest(run(checkpoint=Checkpoint(tmp_path, every=1, resume=True))) == digest(whole)
+    resumed = run(checkpoint=Checkpoint(tmp_path, every=1, resume=True))
+    assert digest(resumed) == digest(whole) and resumed.model.calibration == whole.model.calibration
+    assert (whole.model.calibration is not None) == signs
 
 
-def test_disk_and_threads_hold_back_the_same(tmp_path):
-    seen = settled_problem()
+@pytest.mark.parametrize("signs", [False, True])
+def test_disk_and_threads_hold_back_the_same(signs, tmp_path, monkeypatch):
+    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    seen, loss = settled_problem(signs=signs), "logistic" if signs else "square"
     folder = write_shards([(seen.rows, seen.cols, seen.targets)], tmp_path / "shards", shape=seen.shape)
     places = (seen, 1), (seen, 2), (ShardFolder(folder), 2)
-    runs = [solve(Problem(part, "square", n_jobs=n), BayesSweeps(), rank=3) for part, n in places]
+    runs = [solve(Problem(part, loss, n_jobs=n), BayesSweeps(), rank=3) for part, n in places]
     assert len({digest(run) for run in runs}) == 1
+    assert len({run.model.calibration for run in runs}) == 1
+
+
+def test_probabilities_are_calibrated_on_entries_that_the_sweeps_have_not_used(monkeypatch):
+    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    problem = Problem(settled_problem(signs=True), Logistic(), dtype=np.float64)
+    state, mask = held_and_others(problem)
+    for step in range(3):
+        SWEEPS.step(problem, np.random.default_rng(step), state)
+    held = problem.observations.take(mask)
+    rows, cols = held.rows, held.cols
+    x = (state.rows.factors @ state.cols.factors.T)[rows, cols] + problem.offsets.at(rows, cols)
+    U, V = (np.column_stack((side.factors, np.ones(len(side.means)))) for side in (state.rows, state.cols))
+    R, C = state.rows.variances, state.cols.variances
+    variances = (R @ V.T**2 + U**2 @ C.T + R[:, :-1] @ C[:, :-1].T)[rows, cols]
+    wanted = OddsCalibration.on(x, variances, held.targets > 0)
+    assert abs(mask.sum() - SHARE_OF_SIGNS * mask.size) < 5 * np.sqrt(0.2 * mask.size) and state.odds is None
+    assert state.put_back() and state.odds.n_entries == mask.sum()
+    np.testing.assert_allclose(state.odds.at(x, variances), wanted.at(x, variances), atol=1e-4)
 
 
 def test_nothing_is_held_back_of_few_entries():

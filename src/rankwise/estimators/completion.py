@@ -91,7 +91,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         docs/long-fits.md.
     calibration : float, default=0
         Fraction of the entries that `fit` sets aside to calibrate `predict_interval`, such as 0.1. Up to two more
-        models are then fitted; see `calibrate`. Under the logistic and Bernoulli loss, probabilities are calibrated.
+        models are then fitted; see `calibrate`. Under the logistic and Bernoulli loss, probabilities are calibrated on
+        these entries instead of those that the default method holds back until its last sweep.
     dtype : {"float32", "float64"}, default="float32"
         Type of the factors and of the arithmetic.
     n_jobs : int or None, default=-1

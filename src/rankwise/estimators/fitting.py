@@ -2,7 +2,7 @@
 
 import logging
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import Everywhere, LowRankModel, Seen, Targets
 from ..model.intervals import refuse_signs
+from ..model.odds import OddsCalibration
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
 from ..observations.frames import is_lazy
 from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
@@ -99,6 +100,8 @@ class CompletionEstimator(PredictionMethods):
             result = self._solve(request, plan, train, held_out, callback, folder)
         self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
+        if isinstance(result.model.calibration, OddsCalibration):
+            facts["probabilities"] = asdict(result.model.calibration)
         if calibration_entries is not None:
             parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
             parts["seen"] = Seen.of(entries)
@@ -141,7 +144,8 @@ class CompletionEstimator(PredictionMethods):
     ) -> Result:
         solver = get(plan.method)
         steps = self.max_iter or solver.steps_from(request.start, plan.rank)
-        aim = Aim(type(self).__name__, solver.grows, plan.rank if solver.grows else steps)
+        at_least = self.max_iter is None and request.start is None and solver.most_steps > 0
+        aim = Aim(type(self).__name__, solver.grows, plan.rank if solver.grows else steps, at_least)
         return solve(
             request.objective(train),
             plan.method,

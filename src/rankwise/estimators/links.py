@@ -126,8 +126,8 @@ class SignedLinkPredictor(ClassifierMixin, CompletionEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the two classes, in the order of `classes_`; shape (n_pairs, 2).
 
-        They are averaged over the posterior of the log-odds, or calibrated if the model is (`calibrate`), as by
-        ``predict_entries``.
+        They are averaged over the posterior of the log-odds, or calibrated where the fit found that this is needed, as
+        by ``predict_entries``.
         """
         second = self._predict_pairs(X, decode="probability")
         return np.column_stack((1 - second, second))

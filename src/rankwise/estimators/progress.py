@@ -13,11 +13,15 @@ Callback = Callable[[Record], bool | None]
 
 
 class Aim(NamedTuple):
-    """Target of a fit: a rank if the solver adds terms (`grows`), else a number of steps; None if unknown."""
+    """Target of a fit: a rank if the solver adds terms (`grows`), else a number of steps; None if unknown.
+
+    With `at_least`, the solver takes more steps where that helps.
+    """
 
     title: str
     grows: bool
     total: int | None
+    at_least: bool = False
 
     def done(self, record: Record) -> int:
         """Return the rank or the number of steps reached."""
@@ -25,8 +29,8 @@ class Aim(NamedTuple):
 
     def describe(self, record: Record) -> str:
         """Describe a step in one line."""
-        known = self.total is not None and self.done(record) <= self.total  # "bayes" may take more steps
-        of = f" of {self.total}" if known else ""
+        known = self.total is not None and self.done(record) <= self.total
+        of = f" of {self.total}{' or more' if self.at_least else ''}" if known else ""
         step, rank = ("", of) if self.grows else (of, "")
         score = "" if record.score is None else f", held-out loss {record.score:.4g}"
         return (

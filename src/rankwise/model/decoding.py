@@ -12,7 +12,7 @@ from .._errors import SettingError
 from ..losses.base import classes_of, takes_signs
 from ..losses.levels import LevelsLoss
 from ..losses.links import response
-from .odds import OddsCalibration
+from .odds import OddsCalibration, averages
 from .targets import MAX_GRID, Targets
 
 if TYPE_CHECKING:
@@ -79,19 +79,16 @@ def variances_at(model: "LowRankModel", rows: Array, cols: Array, sure: bool) ->
 def respond(model: "LowRankModel", x: Array, rows: Array, cols: Array, sure: bool) -> Array:
     """Predictions `x` on the response scale at row and column numbers, shape (n,); `sure` as in `decode`.
 
-    Probabilities are calibrated if the model is, where row and column are known. Else they are means of the logistic
-    function at one standard deviation below and above the prediction. Sweeps average the loss over the same two points:
-    there the slopes add up to zero, up to the prior, so that the mean probability of the training entries is the share
-    of +1, also where +1 is rare.
+    Probabilities are calibrated if the model is, where row and column are known. Else they are averages over the
+    posterior.
     """
     if model.link != "logit":
         return response(model.link, x)
     variances = variances_at(model, rows, cols, sure)
-    deviations = np.sqrt(variances)
-    averages = 0.5 * (response("logit", x - deviations) + response("logit", x + deviations))
+    uncalibrated = averages(x, variances)
     if sure or not isinstance(model.calibration, OddsCalibration):
-        return averages
-    return np.where((rows >= 0) & (cols >= 0), model.calibration.at(x, variances), averages)
+        return uncalibrated
+    return np.where((rows >= 0) & (cols >= 0), model.calibration.at(x, variances), uncalibrated)
 
 
 def respond_everywhere(model: "LowRankModel", x: Array, rank: int | None) -> Array:

@@ -27,7 +27,7 @@ Ranked = tuple[Array, NDArray[np.float64]]  # labels and scores, best first
 AXES = ("rows", "columns")
 TASK_ROWS = 64  # rows that one thread ranks at a time
 DIRECTIONS: "WeakKeyDictionary[LowRankModel, dict[str, NDArray[np.float64]]]" = WeakKeyDictionary()  # by axis
-RISK = 20.0  # standard deviations of a column that risk="auto" deducts from a prediction (docs/recommender.md)
+RISK = 30.0  # standard deviations of a column that risk="auto" deducts from a prediction (docs/recommender.md)
 
 
 class Seen(NamedTuple):

@@ -14,6 +14,7 @@ from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
 from ..model import Cells, Learned, LearnedSide, LowRankModel, Offsets, Seen
+from ..model.odds import OddsCalibration
 from ..model.ranking import AXES
 from ..model.units import original_model, stored_model, units_of_model
 from ..objectives import Problem
@@ -68,7 +69,8 @@ def fold_in(
     -------
     LowRankModel
         Of the new rows alone, with the model's columns, path and column offsets. Predictions at any rank of the path
-        and their standard deviations are available; intervals are not, because they were calibrated for other rows.
+        and their standard deviations are available, and probabilities of signs are calibrated as those of the model;
+        intervals are not available, because they were calibrated for other rows.
 
     Examples
     --------
@@ -383,7 +385,7 @@ class RowFolder:
             cells=None if base.cells is None else base.cells.for_new_rows(batch.weights),
             row_labels=batch.labels,
             seen=batch.seen,
-            calibration=None,
+            calibration=base.calibration if isinstance(base.calibration, OddsCalibration) else None,
             facts={"folded_in": batch.size},
         )
 

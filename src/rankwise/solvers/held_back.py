@@ -1,4 +1,4 @@
-"""Entries held back during the sweeps, whose loss decides when to stop."""
+"""Entries held back during the sweeps: their loss decides when to stop, and signs calibrate probabilities."""
 
 from dataclasses import dataclass, field
 
@@ -11,8 +11,8 @@ from ..losses import Loss
 from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
 
-SHARE = 0.05  # of the entries at most
-MOST = 1000  # entries
+SHARE, MOST = 0.05, 1000  # of the entries, and number of entries, at most
+SHARE_OF_SIGNS, MOST_SIGNS = 0.2, 20_000  # where probabilities are calibrated: decile means need thousands of signs
 FEWEST = 20  # with fewer entries their loss says nothing, and none are held back
 FIRST = 9  # number of sweeps after which the loss is compared for the first time
 LAG = 2  # sweeps between the two losses that are compared, because those of networks alternate
@@ -55,7 +55,8 @@ class HeldBack:
         """Give both sides their keys and return the entries to hold back; None if there would be too few."""
         n_observed, sized = problem.observations.n_observed, zip((rows, cols), problem.shape, strict=True)
         rows.keys, cols.keys = (side.engine.kept(_keys(n, k)) for k, (side, n) in enumerate(sized))
-        limit = int(min(SHARE, MOST / n_observed) * 2**32)
+        share, most = (SHARE_OF_SIGNS, MOST_SIGNS) if problem.loss.link == "logit" else (SHARE, MOST)
+        limit = int(min(share, most / n_observed) * 2**32)
         numbers = np.arange(problem.shape[0])
         found = problem.engine.run(Shard.entries_below, numbers, rows.keys, cols.keys, limit)
         if len(found) < FEWEST:
@@ -75,18 +76,20 @@ class HeldBack:
 
     def measure(self, loss: Loss, settings: RowSettings, rows: Side, cols: Side) -> None:
         """Compute the losses at the sides' means, and the gain."""
-        left, right = rows.means[self.rows], cols.means[self.cols]
-        predicted = settings.constant + np.einsum(
-            "ij,ij->i", left[:, : rows.rank], right[:, : cols.rank], dtype=np.float64
-        )
-        for side, means in ((rows, left), (cols, right)):
-            predicted += means[:, -1] if side.offset else 0.0
+        predicted = self.predicted(settings.constant, rows, cols)
         self.losses = [*self.losses[-LAG:], np.asarray(loss.value(predicted, self.targets), np.float64)]
         self.n_sweeps += 1
         if len(self.losses) > LAG:
             gains = settings.scale * (self.losses[0] - self.losses[-1])
             self.gain = float(np.average(gains, weights=self.weights))
             self.error = float(np.linalg.norm(self.weights * (gains - self.gain))) / self.weight
+
+    def predicted(self, constant: float, rows: Side, cols: Side) -> NDArray[np.float64]:
+        """Predictions at the entries, on the link scale."""
+        left, right = rows.means[self.rows], cols.means[self.cols]
+        products = np.einsum("ij,ij->i", left[:, : rows.rank], right[:, : cols.rank], dtype=np.float64)
+        offsets = (means[:, -1] if side.offset else 0.0 for side, means in ((rows, left), (cols, right)))
+        return np.asarray(constant + sum(offsets) + products)
 
     def is_sound(self, shape: tuple[int, int]) -> bool:
         """Return whether all numbers are those of entries of a matrix of this shape."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from ..losses import Loss
 from ..model import Learned, LearnedSide, Offsets
+from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import RowSettings, Side
 from .held_back import HeldBack
@@ -53,6 +54,8 @@ class SweepState:
         Offsets fitted without factors, if there are any.
     held_back : HeldBack, optional
         Entries that the sweeps leave out until their loss has settled.
+    odds : OddsCalibration, optional
+        Calibration of the probabilities of signs.
     """
 
     rows: Side
@@ -70,6 +73,7 @@ class SweepState:
     previous_cost: float = np.inf
     baseline: Offsets | None = None
     held_back: HeldBack | None = None
+    odds: OddsCalibration | None = None
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -111,11 +115,16 @@ class SweepState:
             self.weight -= self.held_back.weight
 
     def put_back(self) -> bool:
-        """Sweep over all entries from now on; return whether some were held back."""
-        if self.held_back is None or not self.held_back.limit:
+        """Sweep over all entries from now on; return whether some were held back. Signs calibrate probabilities."""
+        held = self.held_back
+        if held is None or not held.limit:
             return False
-        self.held_back.limit = 0
-        self.weight += self.held_back.weight
+        if self.loss.link == "logit":
+            predicted = held.predicted(self.constant, self.rows, self.cols)
+            variances = self.learned(True).posterior(0.0).variance_at(held.rows, held.cols)
+            self.odds = OddsCalibration.if_better(predicted, variances, held.targets > 0, held.weights)
+        held.limit = 0
+        self.weight += held.weight
         return True
 
     def measure(self) -> None:
@@ -149,6 +158,7 @@ class SweepState:
             and not np.isnan([self.cost, self.previous_cost]).any()
             and (self.baseline is None or self.baseline.is_sound(problem.shape))
             and (self.held_back is None or self.held_back.is_sound(problem.shape))
+            and (self.odds is None or self.odds.is_sound())
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )

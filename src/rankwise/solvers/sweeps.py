@@ -12,6 +12,7 @@ from .._errors import SettingError
 from ..kernels.expected import majorised
 from ..losses.units import Units
 from ..model import LowRankModel, Offsets
+from ..model.odds import OddsCalibration
 from ..objectives import Problem
 from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
@@ -43,7 +44,7 @@ class Sweeps(Solver[Problem, SweepState]):
     keeps_path: ClassVar[bool] = False
     truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
-    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, HeldBack, *PRIORS.values())
+    state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, HeldBack, OddsCalibration, *PRIORS.values())
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -278,7 +279,8 @@ class BayesSweeps(Sweeps):
         Prune components that move no prediction by this many standard deviations of the noise; one always stays.
     hold_back : bool, default=False
         If True, a twentieth of the entries, at most 1,000, is left out until two sweeps no longer make them likelier;
-        then a last sweep uses all entries. `solve` sets it if neither `max_iter` nor `start` is given.
+        then a last sweep uses all entries. Of signs it is a fifth, at most 20,000, and their probabilities are
+        calibrated on it. `solve` sets it if neither `max_iter` nor `start` is given.
 
     Examples
     --------
@@ -345,11 +347,11 @@ class BayesSweeps(Sweeps):
         return held_back
 
     def finish(self, state: SweepState) -> dict[str, Any]:
-        """Both sides, the scale and the posterior, for the model."""
+        """Both sides, the scale, the posterior and the calibration of signs, for the model."""
         learned = state.learned(self.uncertain)
         noise = float(1 / (state.scale * state.loss.curvature(0.0, 0.0))) if state.loss.quadratic else 0.0
         parts = {"learned": learned, "scale": state.scale, "posterior": learned.posterior(noise)}
-        return parts | without_factors(state)
+        return parts | {"calibration": state.odds} | without_factors(state)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         state.scale = problem.loss.best_scale(max(problem.value() / state.weight, 1e-30))
@@ -363,6 +365,7 @@ class BayesSweeps(Sweeps):
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
         state.priors = self.make_priors(state)
         restore_priors(problem, state, start, self.pattern_ridge)
+        state.odds = start.calibration if isinstance(start.calibration, OddsCalibration) else None
 
     def make_priors(self, state: SweepState) -> list[RowPrior]:
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
