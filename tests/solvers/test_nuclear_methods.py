@@ -50,7 +50,10 @@ def test_the_minimum_is_that_of_a_generic_convex_solver(loss):
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.3])
 def test_all_end_at_one_value_on_movielens(share):
-    """MovieLens 100K without its mean, at a share of the largest useful weight; singular values by ARPACK."""
+    """MovieLens 100K without its mean, at a share of the largest useful weight; singular values by ARPACK.
+
+    With its default of three power iterations per step, AIS-Impute may miss a singular value just above the threshold.
+    """
     try:
         seen = rw.datasets.load("movielens-100k")
     except rw.DataError as error:
@@ -63,11 +66,14 @@ def test_all_end_at_one_value_on_movielens(share):
         return svds(gradient.tocsr(), 1, return_singular_vectors=False)[0]
 
     weight = share * top_of_gradient(np.zeros(seen.n_observed))
-    results = [solve(problem, kind(weight)) for kind in (*PENALISED.values(), AISImpute)]
+    certified = [solve(problem, kind(weight)) for kind in PENALISED.values()]
+    thorough = solve(problem, AISImpute(weight, n_power=10), tol=1e-8)
+    results = [*certified, thorough, solve(problem, AISImpute(weight))]
     values = [result.history[-1].value for result in results]
     assert max(values) <= (1 + 1e-3) * min(values)
-    for result in results[:2]:
+    for result in (*certified, thorough):
         assert top_of_gradient(result.model.at(seen.rows, seen.cols)) <= 1.01 * weight
+    for result in certified:
         assert result.history[-1].gap >= result.history[-1].value - min(values)
 
 

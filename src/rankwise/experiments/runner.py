@@ -15,6 +15,7 @@ from typing import Any
 from .. import datasets
 from .._errors import DataError, RankwiseError, SettingError
 from .._version import __version__
+from ..engines import usable_cores
 from ..observations import Observations
 from .fit import Part, fit, parts, search
 from .plan import SEARCH, SEARCHED, TIME_LIMIT, Data, Experiment, Method
@@ -228,10 +229,10 @@ def _is_usable(line: StoredLine, experiment: Experiment) -> bool:
 
 @cache
 def describe_machine() -> str:
-    """Return cores, CPU, operating system and versions in one line; the host is not named."""
+    """Return usable cores, CPU, operating system and versions in one line; the host is not named."""
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     versions = f"Python {platform.python_version()}, rankwise {__version__}, {packages}"
-    return f"{os.cpu_count()} cores, {_cpu()}, {platform.system()}, {versions}"
+    return f"{usable_cores()} of {os.cpu_count()} cores, {_cpu()}, {platform.system()}, {versions}"
 
 
 def _cpu() -> str:

@@ -41,7 +41,8 @@ def remarks(summary: Summary, mark: str = STAR) -> list[str]:
         for data in summary.missing
     )
     return [
-        f"Mean ± sample deviation over {experiment.used} of {split.parts} {kind}, seed {split.seed}; {DASH} no result.",
+        f"Mean ± sample deviation over the number of splits in the last column, at most {experiment.used} of "
+        f"{split.parts} {kind}, seed {split.seed}; {DASH} no result.",
         f"{best}: the best, or not significantly worse (paired t-test over the splits, 95 %; one split: the best). "
         "Methods with fewer than half of the splits are not compared.",
         "Methods have no offsets and start from zero, as in the paper, except where a note names offsets.",

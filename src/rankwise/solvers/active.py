@@ -31,8 +31,8 @@ class ActiveSubspace(NuclearNormSolver):
     Parameters
     ----------
     nuclear_weight : float, optional
-        The paper's lambda. By default the smallest one, at least 1e-4 of the largest useful one, whose solution has
-        at most the requested rank, found as in `AISImpute`; the search counts towards the time.
+        The paper's lambda. By default the one for the requested rank, see `AISImpute`; the search counts towards the
+        time.
     n_inner : int, default=20
         Proximal steps on the core per step.
     n_power : int, default=2

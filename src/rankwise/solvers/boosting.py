@@ -33,8 +33,8 @@ class Boosting(NuclearNormSolver):
     Parameters
     ----------
     nuclear_weight : float, optional
-        The paper's lambda. By default the smallest one, at least 1e-4 of the largest useful one, whose solution has
-        at most the requested rank, found as in `AISImpute`; the search counts towards the time.
+        The paper's lambda. By default the one for the requested rank, see `AISImpute`; the search counts towards the
+        time.
     n_lbfgs : int, default=30
         Largest number of L-BFGS iterations on the factors per step.
     max_iter : int or None, default=500

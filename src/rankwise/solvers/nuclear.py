@@ -94,9 +94,7 @@ class AISImpute(Solver[Movable, ProximalState]):
 
     def in_units(self, units: Units) -> "AISImpute":
         """Return the solver with the weight of stored numbers."""
-        if self.nuclear_weight is None:
-            return self
-        return replace(self, nuclear_weight=self.nuclear_weight * units.unit / units.size)
+        return replace(self, nuclear_weight=stored_weight(self.nuclear_weight, units))
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -205,6 +203,11 @@ def soft_impute(nuclear_weight: float | None = None) -> AISImpute:
     False
     """
     return AISImpute(nuclear_weight, accelerate=False, continuation=0.0)
+
+
+def stored_weight(weight: float | None, units: Units) -> float | None:
+    """Return a nuclear weight in stored units; None stays None."""
+    return None if weight is None else weight * units.unit / units.size
 
 
 def top_value(objective: Movable) -> float:

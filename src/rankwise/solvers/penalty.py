@@ -12,7 +12,7 @@ from .base import Solver
 from .cores import Iterate
 from .duality import Top, nuclear_gap, top_triplet
 from .history import StepReport
-from .nuclear import AISImpute
+from .nuclear import AISImpute, stored_weight
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_positive
 
 SETTLED = 1.005  # a small change may end the run if the top singular value is at most this multiple of the weight
@@ -102,9 +102,7 @@ class NuclearNormSolver(ConvexSolver):
 
     def in_units(self, units: Units) -> "Solver[Any, Any]":
         """Return the solver with the weight of stored numbers."""
-        if self.nuclear_weight is None:
-            return self
-        return replace(self, nuclear_weight=self.nuclear_weight * units.unit / units.size)  # type: ignore[type-var]
+        return replace(self, nuclear_weight=stored_weight(self.nuclear_weight, units))  # type: ignore[type-var]
 
     def init(self, objective: Movable, rank: int) -> PenaltyState:
         """X = 0; search for the weight if it is None."""
