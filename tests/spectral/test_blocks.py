@@ -184,6 +184,7 @@ def test_a_gradient_s_block_products_are_the_dense_gradient_s(loss, ridge, dtype
         np.testing.assert_allclose(gradient.rmatmat(U), G.T @ U, atol=10 * DIGITS[dtype] * np.abs(G).max())
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_block_products_join_shards_as_single_ones_do():
     rng = np.random.default_rng(11)
     rows, cols = np.nonzero(rng.random((700, 300)) < 0.9)
