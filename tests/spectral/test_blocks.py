@@ -263,7 +263,7 @@ def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, width, dtyp
         np.testing.assert_allclose(squares, np.sum(wanted.astype(float) ** 2, axis=0), **close)
         assert found.dtype == dtype and squares.dtype == np.float64
     for n_jobs in (2, 3):
-        engine = Threads([SimpleNamespace()] * 3, n_jobs)
+        engine = Threads([SimpleNamespace(n_blocks=1)] * 3, n_jobs)
         each = engine.each
         assert tall.times(A, C, each).tobytes() == tall.times(A, C).tobytes()
         assert tall.inner(A, B, each).tobytes() == tall.inner(A, B).tobytes()
