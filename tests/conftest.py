@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from rankwise.engines import threads
 from rankwise.losses import Loss
+from rankwise.observations import shards
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -90,3 +91,9 @@ def pytest_collection_modifyitems(items):
 def record_property(record_property):
     """Notes as text: what a test notes down travels between processes, and NumPy's numbers do not."""
     return lambda name, value: record_property(name, str(value))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Cut matrices of some 100,000 entries into several shards, as larger ones are."""
+    monkeypatch.setattr(shards, "MIN_SHARD", 1 << 15)

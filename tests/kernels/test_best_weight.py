@@ -1,6 +1,7 @@
 """The exact line search of the nonsmooth pursuit: a weighted median of breakpoints, found by selection."""
 
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import rankwise as rw
 from rankwise.engines import weighted_median
 from rankwise.kernels import entrywise, piecewise
 from rankwise.losses import Absolute, Hinge, Quantile
+from rankwise.observations import shards
 from rankwise.solvers.steps import bisect
 
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -202,6 +204,7 @@ def pattern():
     return np.nonzero(rng.random((500, 600)) < 0.7)
 
 
+@patch.object(shards, "MIN_SHARD", 1 << 15)
 def large(loss, pattern, weighted=False, dtype=np.float32, n_jobs=1, terms=1):
     """A problem on several shards, at a random point and aimed at a random direction of `terms` terms."""
     rng = np.random.default_rng(8)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.observations import Observations, cut_rows, shards
+from rankwise.observations import Observations, cut_rows
 from rankwise.observations.labels import LabelIndex
 from rankwise.observations.shards import MAX_SHARD, MIN_SHARD, N_SHARDS, PER_ROW, shard_work
 
@@ -567,8 +567,8 @@ class TestCuts:
         assert np.all(np.diff(starts[cut_rows(row_starts(counts), n_cols)]) > 0)
 
 
-def test_short_rows_are_spread_over_more_shards_than_their_entries_alone_would_be(monkeypatch):
-    monkeypatch.setattr(shards, "MIN_SHARD", 1 << 15)
+@pytest.mark.usefixtures("small_shards")
+def test_short_rows_are_spread_over_more_shards_than_their_entries_alone_would_be():
     counts = np.r_[np.full(1000, 400), np.full(50_000, 4)]
     cuts = cut_rows(row_starts(counts), 1000)
     assert np.diff(cuts)[-1] < 20_000 and np.diff(row_starts(counts)[cuts].astype(int)).max() <= 2 * counts.sum() / (
@@ -576,8 +576,8 @@ def test_short_rows_are_spread_over_more_shards_than_their_entries_alone_would_b
     )
 
 
-def test_cuts_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(shards, "MIN_SHARD", 1 << 15)
+@pytest.mark.usefixtures("small_shards")
+def test_cuts_do_not_depend_on_threads():
     rows, cols = np.divmod(np.arange(300_000), 300)
     observations = Observations.from_coo(rows, cols, np.ones(rows.size))
     cuts = [

@@ -52,6 +52,7 @@ def test_digests_tell_fits_apart():
 
 
 @pytest.mark.parametrize("name", ["economic", "bayes"])
+@pytest.mark.usefixtures("small_shards")
 def test_several_shards_on_other_threads_go_on_to_the_same_bits(name, tmp_path):
     rng, loss = np.random.default_rng(1), Square() if name == "bayes" else Logistic()
     observations = make_observations(loss, rng, (1500, 400), 0.25)

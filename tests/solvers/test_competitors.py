@@ -149,6 +149,7 @@ def test_saving_keeps_the_matrix_and_that_there_is_no_path(name, tmp_path):
 
 
 @every_name
+@pytest.mark.usefixtures("small_shards")
 def test_solving_twice_and_on_two_threads_gives_the_same_bits(name):
     if name in SMOOTH:  # enough entries for several shards
         rng = np.random.default_rng(10)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from helpers import SMOOTH_LOSSES, make_observations
 from rankwise import DataError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
 from rankwise.engines import Shard
 from rankwise.losses import Poisson, Square
+from rankwise.observations import shards
 from rankwise.solvers import GreedyPursuit
 
 every_refinement = pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
@@ -23,6 +25,7 @@ def make_problem(loss=None, dtype=np.float64, shape=(12, 9), ridge=0.0, seed=29)
 
 
 @pytest.fixture(scope="module")
+@patch.object(shards, "MIN_SHARD", 1 << 15)
 def wide():
     """Enough entries for several shards, so that threads do run."""
     rng = np.random.default_rng(30)

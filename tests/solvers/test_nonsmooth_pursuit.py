@@ -448,6 +448,7 @@ def pattern():
 @every_kind
 @every_dtype
 @pytest.mark.parametrize("step", ["best", "paper"])
+@pytest.mark.usefixtures("small_shards")
 def test_threads_do_not_change_a_bit(loss, dtype, step, pattern):
     rng = np.random.default_rng(12)
     observations = Observations.from_coo(*pattern, targets_for(loss, rng, pattern[0].size))

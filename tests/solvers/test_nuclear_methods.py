@@ -129,6 +129,7 @@ def test_objective_and_weight_scaled_alike_have_one_solution(kind):
 
 @every_method
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.usefixtures("small_shards")
 def test_two_threads_and_a_resumed_run_give_the_same_bits(kind, dtype, tmp_path):
     rng = np.random.default_rng(10)
     truth = rng.normal(size=(300, 3)) @ rng.normal(size=(400, 3)).T

@@ -341,6 +341,7 @@ def test_large_counts_descend_without_overflow(dtype, name, ridge):
     assert np.all(np.diff(values) <= 1e-6 * np.abs(values[1:])) and values[-1] < values[0] - 1e5
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_looking_where_rates_overflow_is_quiet_on_several_shards():
     """A line search may look there; the shards then answer with infinities of both signs, and the sum must not warn."""
     problem = Problem(counts_up_to_ten_thousand((500, 400)), Poisson())

@@ -722,6 +722,7 @@ def test_held_out_entries_change_no_bit(solver):
 
 
 @every_solver
+@pytest.mark.usefixtures("small_shards")
 def test_threads_and_repeats_change_no_bit(solver):
     rng = np.random.default_rng(31)
     rows, cols = random_pattern(rng, (700, 600), 0.35)

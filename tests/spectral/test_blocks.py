@@ -184,6 +184,7 @@ def test_a_gradient_s_block_products_are_the_dense_gradient_s(loss, ridge, dtype
         np.testing.assert_allclose(gradient.rmatmat(U), G.T @ U, atol=10 * DIGITS[dtype] * np.abs(G).max())
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_block_products_join_shards_as_single_ones_do():
     rng = np.random.default_rng(11)
     rows, cols = np.nonzero(rng.random((700, 300)) < 0.9)
@@ -262,7 +263,7 @@ def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, width, dtyp
         np.testing.assert_allclose(squares, np.sum(wanted.astype(float) ** 2, axis=0), **close)
         assert found.dtype == dtype and squares.dtype == np.float64
     for n_jobs in (2, 3):
-        engine = Threads([SimpleNamespace()] * 3, n_jobs)
+        engine = Threads([SimpleNamespace(n_blocks=1)] * 3, n_jobs)
         each = engine.each
         assert tall.times(A, C, each).tobytes() == tall.times(A, C).tobytes()
         assert tall.inner(A, B, each).tobytes() == tall.inner(A, B).tobytes()

@@ -121,7 +121,6 @@ class Threads(Engine):
         self.n_jobs = min(usable_cores(n_jobs), sum(shard.n_blocks for shard in shards))
         self.pool = ThreadPool(self.n_jobs)
         self.rounds = 0
-        self._parts: dict[bool, list[_Part]] = {}
         self.busy: dict[AnyOperation, float] = {}  # processor seconds of each operation's last round
         self.buffers = Buffers()
         for shard in shards:
@@ -131,7 +130,8 @@ class Threads(Engine):
         """Run an operation on every shard and return the results before they are joined."""
         self.rounds += 1
         results = Results(operation.join, self.buffers)
-        parts = self._parts_under(operation)
+        numbered = zip(self.numbers, (shard.parts(operation) for shard in self.shards), strict=True)
+        parts = [_Part(one, number, one is of_shard[-1]) for number, of_shard in numbered for one in of_shard]
         round_ = _Round(parts, self.n_jobs + 2, operation, operation.prepared(args), results)
         worth = self.busy.get(operation, math.inf) / WORTH
         self.pool.run(round_.work, max(1, int(min(self.n_jobs, len(parts), worth))))
@@ -139,16 +139,6 @@ class Threads(Engine):
             raise round_.error
         self.busy[operation] = round_.busy
         return results
-
-    def _parts_under(self, operation: AnyOperation) -> list["_Part"]:
-        if operation.by_block not in self._parts:
-            numbered = (
-                (number, shard.parts(operation)) for number, shard in zip(self.numbers, self.shards, strict=True)
-            )
-            self._parts[operation.by_block] = [
-                _Part(part, number, part is parts[-1]) for number, parts in numbered for part in parts
-            ]
-        return self._parts[operation.by_block]
 
     def each(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Call `work` with each item in the threads; return the results in order."""
