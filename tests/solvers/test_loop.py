@@ -9,10 +9,10 @@ import pytest
 from helpers import SMOOTH_LOSSES, make_observations
 
 from rankwise import DataError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
-from rankwise.engines import Shard
+from rankwise.engines import LinesLost, Shard, Threads
 from rankwise.losses import Poisson, Square
 from rankwise.observations import shards
-from rankwise.solvers import GreedyPursuit
+from rankwise.solvers import BayesSweeps, GreedyPursuit
 
 every_refinement = pytest.mark.parametrize("refine", ["none", "economic", "coefficients"])
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -313,3 +313,22 @@ def test_a_refused_run_leaves_no_thread(wide):
     with pytest.raises(SettingError):
         solve(wide, GreedyPursuit("none", "arpack"), rank=2)
     assert not our_threads()
+
+
+def test_a_run_whose_factors_are_lost_is_repeated_and_reports_each_step_once(monkeypatch):
+    """Workers of a cluster may be lost with the factors that they keep; here threads say so, in two last steps."""
+    seen, options = make_observations(Square(), np.random.default_rng(3), (30, 20), 0.5), {"rank": 2, "max_iter": 5}
+    wanted = solve(Problem(seen, "square"), BayesSweeps(), **options, tol=0.0)
+    steps, solves, apply = [], [], Threads.apply
+
+    def losing(engine, operation, args):
+        solves.extend([1] if operation is Shard.solve_rows else [])
+        if operation is Shard.solve_rows and len(solves) in (15, 31):
+            raise LinesLost("lost")
+        return apply(engine, operation, args)
+
+    monkeypatch.setattr(Threads, "apply", losing)
+    problem = Problem(seen, "square")
+    found = solve(problem, BayesSweeps(), **options, tol=0.0, callback=lambda record: steps.append(record.step))
+    assert len(solves) == 15 + 16 + 16 and steps == [1, 2, 3, 4, 5] == [record.step for record in found.history]
+    assert bits(found) == bits(wanted)
