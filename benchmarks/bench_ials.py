@@ -1,8 +1,8 @@
 """How long does one sweep of iALS take, exact row solves against exact row solves, compared with implicit 0.7?
 
 Published training parts of MovieLens 1M and Gowalla; a sweep solves all users and then all items, in float32. rankwise:
-`FactorSweeps` with `Everywhere`; implicit: `AlternatingLeastSquares(use_cg=False)`. Processor seconds of one thread: the
-difference between runs of one and of three sweeps, in one process and one after the other; the faster of two.
+`FactorSweeps` with `Everywhere`; implicit: `AlternatingLeastSquares(use_cg=False)`. Processor seconds of one thread:
+the difference between runs of one and of three sweeps, in one process and one after the other; the faster of two.
 """
 
 import time
