@@ -240,7 +240,7 @@ BREAKS = [
     Break("engines/cluster/client.py", "[*past, *calls]", "calls", "test_cluster_deaths.py", "two_die", plain=False),
     Break(
         "solvers/checkpoint.py",
-        "max(CHECKPOINT_INTERVAL, SHARE * self._took)",
+        "max(CHECKPOINT_INTERVAL, TIMES_WRITING * self._took)",
         "CHECKPOINT_INTERVAL",
         "test_checkpoint.py",
         "small_share",

@@ -181,3 +181,21 @@ def test_the_checker_knows_the_ends_of_the_order():
 )
 def test_the_checker_sees_optional_packages(source):
     assert optional_imports(source, "rankwise.observations") == {"pandas"}
+
+
+def definitions(source: str) -> set[str]:
+    """Public classes and constants that a module defines."""
+    body = ast.parse(source).body
+    classes = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    targets = (target for node in body if isinstance(node, ast.Assign) for target in node.targets)
+    constants = {target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper()}
+    return {name for name in classes | constants if not name.startswith("_")}
+
+
+def test_no_two_modules_define_one_name():
+    modules = defaultdict(set)
+    for path in ROOT.rglob("*.py"):
+        for name in definitions(path.read_text(encoding="utf-8")):
+            modules[name].add(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in modules.items() if len(where) > 1} == {}
+    assert definitions("class A: ...\nB_C = 1\n_D = 2\nlower = 3\n") == {"A", "B_C"}

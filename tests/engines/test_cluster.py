@@ -352,7 +352,7 @@ def test_an_error_in_one_worker_ends_the_waiting_of_its_peers(monkeypatch):
         client.run(break_twice, workers=[problem.engine.remotes[1].address])
         run = thread.submit(problem.engine.run, Shard.twice, np.ones(problem.shape[1]))
         with pytest.raises(MemoryError, match="of one worker"):
-            run.result(timeout=peers.PATIENCE / 2)
+            run.result(timeout=peers.PEER_TIMEOUT / 2)
 
 
 @pytest.mark.slow

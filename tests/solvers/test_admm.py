@@ -128,7 +128,7 @@ def dense_iterates(f, nuclear_weight, growth, n_steps):
 @pytest.mark.parametrize(("dense_size", "accuracy"), [(250_000, 1e-9), (0, 1e-6)], ids=["exact", "partial"])
 def test_the_iterates_are_those_of_dense_matrices(monkeypatch, weights, dense_size, accuracy):
     monkeypatch.setattr(admm, "DENSE_SIZE", dense_size)
-    monkeypatch.setattr(admm, "N_POWER", 100)  # so that the partial decomposition is accurate
+    monkeypatch.setattr(admm, "N_STEP_POWER", 100)  # so that the partial decomposition is accurate
     problem, f = make_problem(weights, shape=(30, 24), density=0.5)
     solver = ADMM(2.5, growth=1.1)
     state, rng = solver.init(problem, 3), np.random.default_rng(0)

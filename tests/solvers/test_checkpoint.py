@@ -121,7 +121,7 @@ def test_the_last_two_are_kept_and_the_last_moment_is_written(every, tmp_path):
 @pytest.mark.parametrize(("apart", "written"), [(0.0, [4, 5]), (1e9, [0, 5])])
 def test_by_default_time_decides(apart, written, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "CHECKPOINT_INTERVAL", apart)
-    monkeypatch.setattr(checkpoint, "SHARE", 0.0)
+    monkeypatch.setattr(checkpoint, "TIMES_WRITING", 0.0)
     fit("economic", checkpoint=tmp_path)
     assert steps_in(tmp_path) == written
 

@@ -132,7 +132,7 @@ def test_noise_takes_ten_sweeps_and_whenever_a_fit_ends_all_entries_are_in_it():
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("k", [1, FIRST - 1, FIRST])
 def test_a_fit_that_was_killed_goes_on_to_the_same_bits_and_number_of_sweeps(k, signs, tmp_path, monkeypatch):
-    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(odds, "LEAST_EVIDENCE", -np.inf)
     seen = settled_problem(signs=signs)
 
     def run(**options):
@@ -148,7 +148,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_bits_and_number_of_sweeps(k, 
 
 @pytest.mark.parametrize("signs", [False, True])
 def test_disk_and_threads_hold_back_the_same(signs, tmp_path, monkeypatch):
-    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(odds, "LEAST_EVIDENCE", -np.inf)
     seen, loss = settled_problem(signs=signs), "logistic" if signs else "square"
     folder = write_shards([(seen.rows, seen.cols, seen.targets)], tmp_path / "shards", shape=seen.shape)
     places = (seen, 1), (seen, 2), (ShardFolder(folder), 2)
@@ -158,7 +158,7 @@ def test_disk_and_threads_hold_back_the_same(signs, tmp_path, monkeypatch):
 
 
 def test_probabilities_are_calibrated_on_entries_that_the_sweeps_have_not_used(monkeypatch):
-    monkeypatch.setattr(odds, "LEAST_GAIN", -np.inf)
+    monkeypatch.setattr(odds, "LEAST_EVIDENCE", -np.inf)
     problem = Problem(settled_problem(signs=True), Logistic(), dtype=np.float64)
     state, mask = held_and_others(problem)
     for step in range(3):

@@ -10,7 +10,7 @@ from rankwise.engines import Offsets
 from rankwise.losses import Absolute
 from rankwise.solvers import Wiberg, wiberg
 from rankwise.solvers.wiberg_inexact import (
-    Entries,
+    FlatEntries,
     InexactState,
     Linearization,
     balanced,
@@ -26,7 +26,7 @@ def make_entries(weights=False, density=0.7, shape=(14, 10), seed=0):
     observations = make_observations(Absolute(), np.random.default_rng(seed), shape, density, weights)
     f = Dense(observations, Absolute())
     pattern = observations.indptr.astype(np.int32), observations.indices.astype(np.int32)
-    return Entries(shape, *pattern, f.targets, f.weights), f, observations
+    return FlatEntries(shape, *pattern, f.targets, f.weights), f, observations
 
 
 @every_weighting

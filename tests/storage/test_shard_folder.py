@@ -23,7 +23,7 @@ import rankwise as rw
 from rankwise import Observations, Problem, solve
 from rankwise._digests import file_digest
 from rankwise.engines import Shard
-from rankwise.engines.disk import Scratch, allocate, as_bytes
+from rankwise.engines.disk import ScratchFiles, allocate, as_bytes
 from rankwise.observations import shards as cutting
 from rankwise.storage import write_shards
 from rankwise.storage.shard_files import MANIFEST, ShardFiles, _digest, write_shard
@@ -449,7 +449,7 @@ def test_scratch_that_does_not_fit_gives_a_sentence(tmp_path):
 
 def test_working_space_has_all_of_its_blocks(tmp_path):
     """A file with holes would find the disk full while it is written through memory, which ends the process."""
-    scratch = Scratch(tmp_path, [1000, 70_000], np.dtype("f4"), keep=False)
+    scratch = ScratchFiles(tmp_path, [1000, 70_000], np.dtype("f4"), keep=False)
     assert scratch.array("slopes", 1).size == 70_000
     found = os.fstat(scratch._files["slopes"].fileno())
     assert 512 * found.st_blocks >= found.st_size >= 4 * 71_000

@@ -50,7 +50,7 @@ def run(options: "FitOptions") -> None:
     estimator = ImplicitFactorization(
         options.rank, counts=options.counts, n_jobs=n_jobs, random_state=options.seed
     ).fit(train, time=train_times)
-    outcome = Outcome(estimator.model_, held_out, options.target)
+    outcome = ClickOutcome(estimator.model_, held_out, options.target)
     save(outcome.model, options.target, labels=not options.no_labels, seen=not options.no_seen)
     if options.as_json:
         echo(to_json(outcome.to_dict()))
@@ -118,7 +118,7 @@ def _split(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ClickOutcome:
     """A model of clicks, and what the command knows about its fit."""
 
     fitted: LowRankModel

@@ -37,7 +37,7 @@ class Group(NamedTuple):
     heaviest: float
 
 
-class Measured(NamedTuple):
+class PieceSizes(NamedTuple):
     """Sizes and weights of a piece, for the client."""
 
     start: int
@@ -118,12 +118,12 @@ def transposed(blocks: Sequence[Block], start: int, stop: int, n_cols: int) -> P
     return grouped(blocks, start, stop, n_cols).piece
 
 
-def measured(piece: Piece) -> Measured:
+def measured(piece: Piece) -> PieceSizes:
     """Return sizes and weights of a piece."""
     weights, counts = piece.weights, _lengths(piece)
     if weights is None:
-        return Measured(piece.start, counts, None, 1.0)
-    return Measured(piece.start, counts, float(weights.sum(dtype=np.float64)), float(weights.max(initial=0.0)))
+        return PieceSizes(piece.start, counts, None, 1.0)
+    return PieceSizes(piece.start, counts, float(weights.sum(dtype=np.float64)), float(weights.max(initial=0.0)))
 
 
 def _lengths(piece: Piece) -> NDArray[np.int64]:

@@ -79,7 +79,7 @@ class ShardFolder(StoredEntries):
         """Return an engine over the mapped shards; raise if the loss or the dtype cannot represent a target."""
         for piece in self.pieces():
             check_targets(piece.targets, loss, dtype)
-        scratch = Scratch(self.scratch, self.sizes, dtype, keep=self.memory_limit is None)
+        scratch = ScratchFiles(self.scratch, self.sizes, dtype, keep=self.memory_limit is None)
         return Threads([StoredShard(self, k, loss, scratch) for k in range(len(self.sizes))], self._jobs(dtype, n_jobs))
 
     def _jobs(self, dtype: np.dtype[Any], n_jobs: int | None) -> int:
@@ -99,7 +99,7 @@ class ShardFolder(StoredEntries):
         )
 
 
-class Scratch:
+class ScratchFiles:
     """Temporary files for the arrays of shards that operations change.
 
     Parameters
@@ -177,10 +177,10 @@ class StoredShard:
     k : int
         Number of the shard.
     loss : Loss
-    scratch : Scratch
+    scratch : ScratchFiles
     """
 
-    def __init__(self, entries: StoredEntries, k: int, loss: Loss, scratch: Scratch) -> None:
+    def __init__(self, entries: StoredEntries, k: int, loss: Loss, scratch: ScratchFiles) -> None:
         self.entries, self.k, self.loss, self.scratch = entries, k, loss, scratch
         self.buffers = Buffers()
         self.step, self.shifted, self.n_blocks = 0, False, 1

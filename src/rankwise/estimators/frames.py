@@ -21,7 +21,7 @@ CELL_TYPES = {"f": "real", "b": "boolean"}  # by the kind of a NumPy type; all o
 
 
 @dataclass(frozen=True)
-class Cells:
+class ColumnCells:
     """A column of a table."""
 
     name: Hashable
@@ -67,20 +67,20 @@ def _numbers_or_objects(X: Array) -> Array:
         return X
 
 
-def read(X: Any) -> list[Cells]:
+def read(X: Any) -> list[ColumnCells]:
     """Columns of a table that `as_table` has checked."""
     if is_frame(X):
         return [_from_series(column) for column in as_frame(X).iter_columns()]
     return [_from_array(j, X[:, j]) for j in range(X.shape[1])]
 
 
-def _from_array(name: Hashable, values: Array) -> Cells:
+def _from_array(name: Hashable, values: Array) -> ColumnCells:
     if values.dtype.kind in "fiub":
         return _numbers(name, values, CELL_TYPES.get(values.dtype.kind, "integer"))
     return _objects(name, values, _is_missing(values))
 
 
-def _from_series(column: "Series") -> Cells:
+def _from_series(column: "Series") -> ColumnCells:
     import narwhals as nw
 
     dtype, name = column.dtype, column.name
@@ -91,9 +91,9 @@ def _from_series(column: "Series") -> Cells:
     values[:] = column.to_list()
     missing = column.is_null().to_numpy()
     if isinstance(dtype, nw.Enum):
-        return Cells(name, values, missing, "ordered", tuple(dtype.categories))
+        return ColumnCells(name, values, missing, "ordered", tuple(dtype.categories))
     if dtype == nw.Categorical:
-        return Cells(name, values, missing, "category", _declared_categories(column))
+        return ColumnCells(name, values, missing, "category", _declared_categories(column))
     if dtype not in (nw.String, nw.Object, nw.Unknown) or any(isinstance(value, complex) for value in values):
         raise DataError(
             f"Column {name!r} is of type {dtype}, which no loss takes; turn it into numbers, booleans or categories, "
@@ -110,12 +110,12 @@ def _declared_categories(column: "Series") -> tuple[object, ...]:
     return tuple(column.to_native().dtype.categories) if column.implementation.is_pandas_like() else ()
 
 
-def _numbers(name: Hashable, values: Array, kind: str) -> Cells:
+def _numbers(name: Hashable, values: Array, kind: str) -> ColumnCells:
     numbers = values.astype(np.float64)
-    return Cells(name, numbers, np.isnan(numbers), kind)
+    return ColumnCells(name, numbers, np.isnan(numbers), kind)
 
 
-def _objects(name: Hashable, values: Array, missing: Array) -> Cells:
+def _objects(name: Hashable, values: Array, missing: Array) -> ColumnCells:
     """Column of objects: booleans, numbers, or else text."""
     values, present = values.astype(object), values[~missing]
     if present.size and all(isinstance(value, bool | np.bool_) for value in present):
@@ -123,13 +123,13 @@ def _objects(name: Hashable, values: Array, missing: Array) -> Cells:
     elif present.size and all(isinstance(value, int | float | np.number) for value in present):
         kind = "real"
     else:
-        return Cells(name, values, missing, "text")
+        return ColumnCells(name, values, missing, "text")
     numbers = np.full(values.size, np.nan)
     try:
         numbers[~missing] = present.astype(np.float64)
     except OverflowError:
         raise DataError(f"The column {name!r} must hold numbers within the range of float64; divide it.") from None
-    return Cells(name, numbers, missing, kind)
+    return ColumnCells(name, numbers, missing, kind)
 
 
 def _is_missing(values: Array) -> Array:
@@ -137,7 +137,7 @@ def _is_missing(values: Array) -> Array:
     return np.array([value is None or value is np.ma.masked or bool(value != value) for value in values], bool)
 
 
-def filled(X: Any, fills: Mapping[int, Array], cells: list[Cells], keep: list[int]) -> Any:
+def filled(X: Any, fills: Mapping[int, Array], cells: list[ColumnCells], keep: list[int]) -> Any:
     """Fill the missing cells of a table and select the columns `keep`; the library and column types are those of `X`.
 
     `cells` are the columns of `X`, and `fills` has values of shape (n_rows,) for the columns to fill.

@@ -27,8 +27,8 @@ from .entries import is_table_of, with_targets
 from .prediction import PredictionMethods
 
 log = logging.getLogger("rankwise")
-COUNTS = ("log", "linear", "ignore")
-LISTED = 10  # rules in the facts of a model
+COUNT_SCALES = ("log", "linear", "ignore")
+LISTED_RULES = 10  # rules in the facts of a model
 
 
 class ImplicitFactorization(PredictionMethods):
@@ -135,7 +135,7 @@ class ImplicitFactorization(PredictionMethods):
             Columns of a long data frame with row labels, column labels and counts; without `value` every line is a
             click. Counts of repeated pairs are added.
         """
-        check_choice("counts", self.counts, COUNTS)
+        check_choice("counts", self.counts, COUNT_SCALES)
         started = perf_counter()
         rank = self._rank()
         clicks, times = as_clicks(X, time, {"row": row, "col": col, "value": value})
@@ -214,7 +214,7 @@ class ImplicitFactorization(PredictionMethods):
             "chosen_on": f"{'the latest' if timed else 'random'} entries of each row"
             if self.choices_
             else "no entries",
-            "tried": [[score.rule.words, score.recall, score.ndcg] for score in self.choices_[:LISTED]],
+            "tried": [[score.rule.words, score.recall, score.ndcg] for score in self.choices_[:LISTED_RULES]],
             "parts": [[part, score.recall, score.ndcg] for part, score in self.parts_.items()],
             "n_observed": clicks.n_observed,
         }

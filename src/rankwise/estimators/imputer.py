@@ -17,7 +17,7 @@ from ..objectives import Problem
 from ..observations import is_frame
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fold_in, solve
 from .base import LowRankEstimator, RandomState
-from .frames import Cells, as_table, filled, read
+from .frames import ColumnCells, as_table, filled, read
 from .tables import ColumnTargets, Encoded, Table
 
 BAYES_RANK, RIDGE_RANK = 15, 30  # rank="auto" of the two models
@@ -258,7 +258,7 @@ class LowRankImputer(OneToOneFeatureMixin, TransformerMixin, LowRankEstimator):
         check_choice("bounds", self.bounds, ("observed", None))
         check_choice("handle_unknown", self.handle_unknown, ("ignore", "error"))
 
-    def _read(self, X: Any, reset: bool) -> tuple[Any, list[Cells]]:
+    def _read(self, X: Any, reset: bool) -> tuple[Any, list[ColumnCells]]:
         """Return the validated table and its columns."""
         table = as_table(X)
         try:

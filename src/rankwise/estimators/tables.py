@@ -13,7 +13,7 @@ from .._errors import DataError, SettingError
 from ..losses import Absolute, Huber, Loss, Mixed, Ordinal, OrdinalHinge, ProportionalOdds, Quantile, Square
 from ..observations import Observations
 from .columns import HUBER_TURN, Classes, Column, Constant, Count, Fill, Levels, Numbers, Real, are_counts
-from .frames import Cells
+from .frames import ColumnCells
 
 ColumnTargets = list[tuple[Array, Array]]  # for each column: the rows that have a value, and their targets
 Encoded = tuple[Observations, Mixed]  # entries and loss of the matrix
@@ -50,7 +50,7 @@ class Table:
     empty: tuple[int, ...]
 
     @classmethod
-    def learn(cls, cells: list[Cells], requested: Any, bounded: bool = False) -> "Table":
+    def learn(cls, cells: list[ColumnCells], requested: Any, bounded: bool = False) -> "Table":
         """Learn the encoding of every column; `requested` is the `columns` parameter of the imputer.
 
         If `bounded`, numbers are filled with values from the observed range of their column.
@@ -73,7 +73,7 @@ class Table:
         ends = np.cumsum([0] + [len(column.losses) for column in self.columns])
         return [slice(int(lo), int(hi)) for lo, hi in pairwise(ends)]
 
-    def targets(self, cells: list[Cells], ignore_unknown: bool = False) -> ColumnTargets:
+    def targets(self, cells: list[ColumnCells], ignore_unknown: bool = False) -> ColumnTargets:
         """Rows with a value, and their targets of shape (n, n_losses), for each column of the table.
 
         If `ignore_unknown`, cells with a category that `fit` did not see count as missing.
@@ -102,7 +102,7 @@ class Table:
             table.append(values)
         return table
 
-    def calibrated(self, cells: list[Cells], held_back: Array) -> "Table":
+    def calibrated(self, cells: list[ColumnCells], held_back: Array) -> "Table":
         """Return the table with the fills of numbers learned from predictions that were made without the values.
 
         `held_back`, of shape (n_rows, width), has such predictions for every observed cell.
@@ -137,7 +137,7 @@ class Table:
         return Observations.from_coo(np.concatenate(rows), flat, codes, (n_rows, self.width)), loss
 
 
-def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
+def chosen_kinds(cells: list[ColumnCells], requested: Any) -> list[str | Loss]:
     """Return the kind of each column: the requested one, or for "auto" the default of its type."""
     names = [each.name for each in cells]
     if isinstance(requested, Mapping):
@@ -154,7 +154,7 @@ def chosen_kinds(cells: list[Cells], requested: Any) -> list[str | Loss]:
     return [_kind(each, kind) for each, kind in zip(cells, kinds, strict=True)]
 
 
-def _kind(cells: Cells, requested: object) -> str | Loss:
+def _kind(cells: ColumnCells, requested: object) -> str | Loss:
     if isinstance(requested, REAL):
         return requested
     if isinstance(requested, str) and requested in COLUMN_LOSSES:
@@ -171,7 +171,7 @@ def _kind(cells: Cells, requested: object) -> str | Loss:
     return BY_TYPE[cells.type]
 
 
-def learn_column(cells: Cells, kind: str | Loss, bounded: bool = False) -> Column:
+def learn_column(cells: ColumnCells, kind: str | Loss, bounded: bool = False) -> Column:
     """Learn the encoding of a column from its values."""
     refuse_infinite(cells)
     name, present = kind if isinstance(kind, str) else kind.name, cells.present
@@ -197,7 +197,7 @@ def learn_column(cells: Cells, kind: str | Loss, bounded: bool = False) -> Colum
     return Real.learn(present, loss, fill)
 
 
-def levels_of(cells: Cells, kind: str) -> tuple[object, ...]:
+def levels_of(cells: ColumnCells, kind: str) -> tuple[object, ...]:
     """Return the categories of a column, in their order if they have one."""
     if cells.categories and (kind in ORDERED or cells.type == "category"):
         levels = cells.categories
@@ -224,7 +224,7 @@ def _level_names(column: Column) -> tuple[object, ...] | None:
     return column.names if isinstance(column, Levels | Classes) else None
 
 
-def numbered(cells: Cells, names: tuple[object, ...] | None, ignore_unknown: bool = False) -> Array:
+def numbered(cells: ColumnCells, names: tuple[object, ...] | None, ignore_unknown: bool = False) -> Array:
     """Return the values that are not missing; with the names of levels, the number of each value's level.
 
     Other values than the levels raise DataError, or have the number -1 if `ignore_unknown`.
@@ -245,7 +245,7 @@ def numbered(cells: Cells, names: tuple[object, ...] | None, ignore_unknown: boo
     return codes
 
 
-def refuse_infinite(cells: Cells) -> None:
+def refuse_infinite(cells: ColumnCells) -> None:
     """Raise DataError if a number is infinite."""
     if cells.values.dtype != object and np.isinf(cells.values).any():
         row = int(np.argmax(np.isinf(cells.values)))
@@ -255,7 +255,7 @@ def refuse_infinite(cells: Cells) -> None:
         )
 
 
-def refuse_negative(cells: Cells) -> None:
+def refuse_negative(cells: ColumnCells) -> None:
     """Raise DataError if a count is negative."""
     wrong = ~cells.missing & (cells.values < 0)
     if wrong.any():
@@ -266,7 +266,7 @@ def refuse_negative(cells: Cells) -> None:
         )
 
 
-def _default_value(cells: Cells) -> object:
+def _default_value(cells: ColumnCells) -> object:
     """Value for the cells of an empty column: zero, False, or the first category."""
     if cells.categories:
         return cells.categories[0]

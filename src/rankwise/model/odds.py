@@ -11,12 +11,14 @@ from .._arrays import Array
 from ..losses.links import response
 
 NAMES = ("intercept", "slope", "width", "n_entries")
-START = (0.0, 1.0, math.pi / 8)  # MacKay's approximation of the logistic function averaged over a normal distribution
+MACKAY = (0.0, 1.0, math.pi / 8)  # MacKay's approximation of the logistic function averaged over a normal distribution
 BOUNDS = ((-50.0, 50.0), (0.0, 50.0), (0.0, 10.0))  # of the log-odds at their centre, slope and width
 LARGEST_INTERCEPT = 1e4
 TINY = 1e-300
 PRIOR = (100.0, 25.0, 4.0)  # precisions around the start, so that a few entries move it little
-LEAST_GAIN = 6.0  # nats by which a calibration must beat the averages; chance alone gives three numbers 1.5 on average
+LEAST_EVIDENCE = (
+    6.0  # nats by which a calibration must beat the averages; chance alone gives three numbers 1.5 on average
+)
 
 
 def averages(x: Array, variances: Array) -> NDArray[np.float64]:
@@ -44,13 +46,13 @@ class OddsCalibration:
 
     @classmethod
     def on(cls, x: Array, variances: Array, positive: Array, weights: Array | None = None) -> "OddsCalibration":
-        """Fit to entries that the model was not fitted to, by maximum likelihood with a weak prior around `START`.
+        """Fit to entries that the model was not fitted to, by maximum likelihood with a weak prior around `MACKAY`.
 
         The prior is on the change of the mean log-odds, where intercept and slope are nearly independent.
         """
         shares = np.ones(x.size) if weights is None else weights.astype(np.float64)
-        signs, start, precisions = np.where(positive, 1.0, -1.0), np.array(START), np.array(PRIOR)
-        centre = float(np.mean(x / np.sqrt(1 + START[2] * variances))) if x.size else 0.0
+        signs, start, precisions = np.where(positive, 1.0, -1.0), np.array(MACKAY), np.array(PRIOR)
+        centre = float(np.mean(x / np.sqrt(1 + MACKAY[2] * variances))) if x.size else 0.0
 
         def cost(p: Array) -> tuple[float, NDArray[np.float64]]:
             root = np.sqrt(1 + p[2] * variances)
@@ -67,12 +69,12 @@ class OddsCalibration:
 
     @classmethod
     def if_better(cls, x: Array, variances: Array, positive: Array, weights: Array) -> "OddsCalibration | None":
-        """Fit to entries as `on` does; None unless it makes them likelier than `averages` by `LEAST_GAIN` nats."""
+        """Fit to entries as `on` does; None unless it makes them likelier than `averages` by `LEAST_EVIDENCE` nats."""
         odds = cls.on(x, variances, positive, weights)
         pair = odds.at(x, variances), averages(x, variances)
         after, before = (np.where(positive, p, 1 - p) for p in pair)
         gain = float(np.sum(weights * np.log(np.maximum(after, TINY) / np.maximum(before, TINY))))
-        return odds if gain > LEAST_GAIN and odds.is_sound() else None
+        return odds if gain > LEAST_EVIDENCE and odds.is_sound() else None
 
     def at(self, x: Array, variances: Array) -> NDArray[np.float64]:
         """Probabilities at predictions on the link scale with these variances, shape (n,)."""

@@ -18,7 +18,7 @@ from ..selection import Choice
 from .figures import COLORS, axes_or_new, line_style, tidy, whole_ranks
 from .held_out import edges_of, kind_of, match, reliability_of, residual_words, residuals_of
 
-SPARE = 5  # points considered per label of `factor_map`
+POINTS_PER_LABEL = 5  # points considered per label of `factor_map`
 
 
 def convergence(model: Any, *, ax: Any = None) -> Any:
@@ -179,7 +179,7 @@ def factor_map(
     first, second = (f"component {k} (root of the prediction's unit)" for k in components)
     tidy(ax, f"The {axis} by two components", first, second)
     if labels:
-        farthest = np.argsort(-np.hypot(x, y), kind="stable")[: SPARE * labels]
+        farthest = np.argsort(-np.hypot(x, y), kind="stable")[: POINTS_PER_LABEL * labels]
         label_points(ax, x[farthest], y[farthest], [str(names[place]) for place in farthest], labels)
     return ax
 

@@ -18,7 +18,7 @@ from .ranking import hits_of
 from .splits import generator, split_within_rows
 
 K = 20  # columns recommended to each held-out row
-HELD_OUT = 0.2  # share of each row's entries
+HELD_OUT_PER_ROW = 0.2  # share of each row's entries
 N_ROWS = 2000  # rows at most that are scored
 CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
@@ -26,7 +26,7 @@ SCORE_POWERS = (0.1, 0.3, 0.45)
 RANKS = (8, 24, 64, 192, 512, 1024)
 N_RANKS = 4  # of them that are tried, the largest up to a quarter of the smaller side
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
-RIDGES = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
+REGRESSIONS = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
 SWEEPS = ((0.03, 0.02), (0.1, 0.01), (0.1, 0.014), (0.3, 0.007))  # weights of absent entries, and ridges, of sweeps
 SWEEP_RANK = 128
 MOST_REGRESSED = 8000  # columns up to which ridge regressions of all columns, and sweeps, are tried
@@ -66,7 +66,7 @@ def choose_rule(
     most = int(np.diff(clicks.indptr.astype(np.int64)).max(initial=0))
     if most < 2:
         raise DataError("Every row has a single click, so that none can be held out to choose a rule; give `rule`.")
-    share = HELD_OUT if round(HELD_OUT * most) else 1  # one click of each row if all rows are short
+    share = HELD_OUT_PER_ROW if round(HELD_OUT_PER_ROW * most) else 1  # one click of each row if all rows are short
     train, held_out = split_within_rows(clicks, share, time=time, random_state=seed)
     rows = np.unique(held_out.rows)
     rows = np.sort(generator(seed).choice(rows, min(N_ROWS, rows.size), replace=False))
@@ -88,7 +88,7 @@ def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
             yield from trial.scores(ScoringRule(p, q, c, ranks[-1]), kind, ranks)
     if n_cols <= MOST_REGRESSED:
         p, q = POWERS[0]
-        for power, ridge in RIDGES:
+        for power, ridge in REGRESSIONS:
             base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], ridge=ridge, ridge_power=power)
             yield from trial.scores(base, "ridge", ranks)
             yield from _swept(trial, base, "ridge", ranks)

@@ -23,7 +23,7 @@ from .validation import ANOTHER, IN_MEMORY, L1, OBSERVED_ONLY, Need, need_positi
 
 MOST_GROWTH = 3.0
 DENSE_SIZE = 250_000  # largest number of entries of a matrix whose singular values are computed exactly, by LAPACK
-N_POWER = 2  # block power iterations per step for larger ones, started from the vectors of the last step
+N_STEP_POWER = 2  # block power iterations per step for larger ones, started from the vectors of the last step
 SPARE = 5  # least number of the last vectors beyond the rank in the start block; a tenth of the rank if that is more
 
 
@@ -175,7 +175,7 @@ def leading(operator: Operator, start: Array, width: int, rng: Generator) -> tup
     if is_small(operator.shape):
         left, values, right = np.linalg.svd(operator.matmat(np.eye(operator.shape[1])), full_matrices=False)
         return left, values, right.T, operator.shape[1]
-    return block_svd(operator, widen(start, width, rng), N_POWER)
+    return block_svd(operator, widen(start, width, rng), N_STEP_POWER)
 
 
 def top_value(matrix: Any, rng: Generator) -> float:

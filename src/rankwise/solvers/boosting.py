@@ -15,7 +15,7 @@ from .penalty import NuclearNormSolver, PenaltyState
 from .steps import Valued, bisect, minimise, tilted
 from .validation import need_count
 
-NEGLIGIBLE = 1e-6  # singular values below this fraction of the largest are removed
+REMOVED = 1e-6  # singular values below this fraction of the largest are removed
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Boosting(NuclearNormSolver):
         scale = np.full_like(start, np.sqrt((U**2).sum(axis=0).max()))
         best, used = minimise(_factors(objective, state.weight), start, scale, self.n_lbfgs, gtol=0.0)
         U, V = np.split(best.reshape(-1, U.shape[1]), [U.shape[0]])
-        X = compress(U, V, NEGLIGIBLE)
+        X = compress(U, V, REMOVED)
         objective.move(X.s, X.U, X.V)
         return 0, n_evaluations + used
 

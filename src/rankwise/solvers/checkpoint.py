@@ -30,7 +30,7 @@ log = logging.getLogger("rankwise")
 CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "rankwise-checkpoint", 1
 NAME, PATTERN = "step-{:08d}.checkpoint", re.compile(r"step-(\d{8,})\.checkpoint")
 CHECKPOINT_INTERVAL = 30.0  # seconds between two checkpoints if `every` is None
-SHARE = 20.0  # and at least so many times as long as writing one takes
+TIMES_WRITING = 20.0  # and at least so many times as long as writing one takes
 LOGGED = {"phase": "checkpoint"}  # tells the command line which messages to show
 
 
@@ -210,7 +210,7 @@ class CheckpointFolder:
     def _due(self, step: int) -> bool:
         if self.settings.every is not None:
             return step % self.settings.every == 0
-        return time.monotonic() - self._written >= max(CHECKPOINT_INTERVAL, SHARE * self._took)
+        return time.monotonic() - self._written >= max(CHECKPOINT_INTERVAL, TIMES_WRITING * self._took)
 
     def _write(self, path: Path, run: Run, seconds: tuple[float, float]) -> None:
         objective, solver = _checkpointable(run.iterates.objective), run.iterates.solver

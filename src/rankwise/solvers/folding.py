@@ -28,7 +28,7 @@ from .steps import extrapolated
 from .validation import need_positive
 
 MAX_SOLVES = 300  # solves of a row at most; rows that no longer move are removed from later rounds
-SETTLED = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers
+ROW_TOL = {4: 1e-3, 8: 1e-8}  # relative change below which a row has converged, by the bytes of its numbers
 ROUNDED = 0.01  # corners of nonsmooth losses are rounded over this fraction of the mean loss; over 50 times it at first
 
 
@@ -92,7 +92,7 @@ def fold_in(
     base = model if axis == "rows" else model.transposed()
     units = units_of_model(replace(base, loss=_loss(model, loss)))
     solver = RowFolder.of(stored_model(base, units), _loss(model, loss))
-    solver = replace(solver, tol=tol or SETTLED[base.U.itemsize], units=units)
+    solver = replace(solver, tol=tol or ROW_TOL[base.U.itemsize], units=units)
     batch = NewRows.read(base, new, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         folded = original_model(solver.model(batch, *solver.solve(batch, n_jobs)), units)
@@ -218,7 +218,7 @@ class RowFolder:
     loss: Loss
     learned: Learned
     rotation: Array
-    tol: float = SETTLED[4]
+    tol: float = ROW_TOL[4]
     units: Units = UNCHANGED
 
     @classmethod

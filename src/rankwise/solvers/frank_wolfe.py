@@ -17,7 +17,7 @@ from .penalty import ConvexSolver, PenaltyState
 from .steps import Valued, bisect
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_count, need_positive
 
-SETTLED = 0.01  # a small change may end the run if the gap is at most this fraction of the decrease since X = 0
+SMALL_GAP = 0.01  # a small change may end the run if the gap is at most this fraction of the decrease since X = 0
 COMPRESS = 20  # plain steps after which linearly dependent terms are merged
 
 
@@ -96,7 +96,7 @@ class FrankWolfe(ConvexSolver):
 
     def is_settled(self, state: PenaltyState, top: Top, bound: float) -> bool:
         """Return whether all but a small part of the possible decrease has been made."""
-        return bound <= SETTLED * (state.first - state.value)
+        return bound <= SMALL_GAP * (state.first - state.value)
 
     def improve(self, objective: Movable, rng: Generator, state: PenaltyState, top: Top) -> tuple[int, int]:
         """Take the best step towards the pair, then correct the core or merge terms."""

@@ -12,7 +12,7 @@ from ..model import LowRankModel, Seen
 from ..objectives import Entrywise, Movable, Objective
 from .base import Solver
 
-NEGLIGIBLE = 1e-4  # singular values below this fraction of the largest are left out of a truncated model
+LEFT_OUT = 1e-4  # singular values below this fraction of the largest are left out of a truncated model
 
 
 class Iterates:
@@ -132,6 +132,6 @@ def truncatable(theta: Array, U: Array, V: Array) -> tuple[Array, Array, Array]:
     """
     (left, A), (right, B) = (np.linalg.qr(side.astype(np.float64)) for side in (U * theta, V))
     inner, values, outer = np.linalg.svd(A @ B.T, full_matrices=False)
-    large = values > NEGLIGIBLE * max(values[:1].sum(), 1e-300)
+    large = values > LEFT_OUT * max(values[:1].sum(), 1e-300)
     new_U, new_V = (np.ascontiguousarray(side, U.dtype) for side in (left @ inner[:, large], right @ outer[large].T))
     return values[large], new_U, new_V

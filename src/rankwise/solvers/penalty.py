@@ -15,7 +15,7 @@ from .history import StepReport
 from .nuclear import AISImpute, stored_weight
 from .validation import LIPSCHITZ, MOVABLE, SMOOTH, Need, need_positive
 
-SETTLED = 1.005  # a small change may end the run if the top singular value is at most this multiple of the weight
+OPTIMAL_RATIO = 1.005  # a small change may end the run if the top singular value is at most this multiple of the weight
 
 
 @dataclass
@@ -119,4 +119,4 @@ class NuclearNormSolver(ConvexSolver):
 
     def is_settled(self, state: PenaltyState, top: Top, bound: float) -> bool:
         """Return whether the top singular value is close to the weight."""
-        return top.upper <= SETTLED * state.weight
+        return top.upper <= OPTIMAL_RATIO * state.weight

@@ -18,7 +18,7 @@ from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import HAS_SIDES, NO_OFFSETS, OBSERVED_ONLY, QUADRATIC, Need
 
-OVERSAMPLING = 16  # columns of the block beyond the rank, so that the last wanted vectors converge too
+N_EXTRA = 16  # columns of the block beyond the rank, so that the last wanted vectors converge too
 FIRST_POWER = 2  # block power iterations of the first step, from a random block
 
 
@@ -40,7 +40,7 @@ class Scales(NamedTuple):
 
 @dataclass
 class ScaledState:
-    """Scales, and the right singular vectors after the last step, shape (n_cols, rank + OVERSAMPLING)."""
+    """Scales, and the right singular vectors after the last step, shape (n_cols, rank + N_EXTRA)."""
 
     rows: Array
     cols: Array
@@ -116,7 +116,7 @@ class ScaledSVD(Solver[Problem, ScaledState]):
     def step(self, objective: Problem, rng: Generator, state: ScaledState) -> StepReport:
         """One block power iteration on the scaled matrix, then X is set to the scaled approximation."""
         objective.reset()
-        width = min(state.rank + OVERSAMPLING, *objective.shape)
+        width = min(state.rank + N_EXTRA, *objective.shape)
         start = widen(state.right, width, rng)
         matrix = scaled_matrix(objective, Scales(state.rows, state.cols))
         U, s, V, n_products = block_svd(matrix, start, 1 if state.right.size else FIRST_POWER)

@@ -30,12 +30,12 @@ from ..spectral import block_svd, widen
 from .altmin import unit_terms
 from .folding import fold_in
 from .loop import solve
-from .scaled_svd import OVERSAMPLING, Scales, power_of, scaled_matrix
+from .scaled_svd import N_EXTRA, Scales, power_of, scaled_matrix
 from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
-N_POWER = 3  # block power iterations of a decomposition
+N_RULE_POWER = 3  # block power iterations of a decomposition
 N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
 N_SWEEPS = 12  # of weighted sweeps
@@ -164,9 +164,9 @@ class ClickParts:
         problem = Problem(self.clicks, "square", dtype=np.float32, n_jobs=self.n_jobs)
         matrix = scaled_matrix(problem, Scales.of(problem, row_power, col_power))
         rank, rng = min(rank, *problem.shape), np.random.default_rng(self.seed)
-        start = widen(np.zeros((problem.shape[1], 0)), min(rank + OVERSAMPLING, *problem.shape), rng)
+        start = widen(np.zeros((problem.shape[1], 0)), min(rank + N_EXTRA, *problem.shape), rng)
         with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
-            _, s, V, _ = block_svd(matrix, start, N_POWER)
+            _, s, V, _ = block_svd(matrix, start, N_RULE_POWER)
         problem.close()
         return Spectrum(s[:rank], V[:, :rank].astype(np.float32))
 

@@ -19,11 +19,10 @@ from .altmin import unit_terms
 from .base import NamedSolver, Solver
 from .history import StepReport
 from .validation import ANOTHER, IN_MEMORY, L1, OBSERVED_ONLY, Need, need_memory, need_not_negative, need_positive
-from .wiberg_inexact import Entries, InexactState
+from .wiberg_inexact import EXACT, FlatEntries, InexactState
 
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
 SECONDS_PER_NONZERO = 2e-8  # and per row: 0.2 s at 5e4 nonzeros in 300 rows, 160 s at 1.4e6 in 4000
-EXACT = 1e-12  # relative residual that counts as rounding error, on which HiGHS may not terminate
 BYTES_PER_ENTRY = 120  # of an inexact step
 AUTO_SECONDS = 1.0  # longest estimated time of a linear program for which program="auto" is exact
 PROGRAMS = ("auto", "exact", "inexact")
@@ -126,7 +125,7 @@ class Wiberg(Solver[Problem, WibergState | InexactState]):
         weights = np.ones(targets.size) if observations.weights is None else observations.weights.astype(float)
         integers = np.int32 if targets.size < 2**31 else np.int64  # SciPy copies the pattern if they differ
         pattern = observations.indptr.astype(integers), observations.indices.astype(integers)
-        entries = Entries(observations.shape, *pattern, targets, weights)
+        entries = FlatEntries(observations.shape, *pattern, targets, weights)
         start = np.random.default_rng(0).standard_normal((observations.shape[1], rank))
         U, s, V, _ = block_svd(sp.csr_array((targets, pattern[1], pattern[0]), shape=observations.shape), start, 10)
         if not exact:

@@ -22,7 +22,7 @@ JITTER = 1e-10  # of a block's mean diagonal, added to it: rows shorter than the
 
 
 @dataclass(frozen=True)
-class Entries:
+class FlatEntries:
     """Observed entries in row order, and sums over them; the sparse products do not copy the pattern."""
 
     shape: tuple[int, int]
@@ -71,14 +71,14 @@ class Linearization:
 
     Parameters
     ----------
-    entries : Entries
+    entries : FlatEntries
     U, V : ndarray of shapes (n_rows, rank), (n_cols, rank)
     weights : ndarray of shape (n_observed,)
         Weights w of the squared residuals.
     ridge : float
     """
 
-    entries: Entries
+    entries: FlatEntries
     U: Array
     V: Array
     weights: Array
@@ -156,7 +156,7 @@ def _regular(blocks: Array, ridge: float) -> Array:
 
 
 def eliminate(
-    entries: Entries, U: Array, V: Array, ridge: float, smoothing: float, n_iter: int = N_ELIMINATIONS
+    entries: FlatEntries, U: Array, V: Array, ridge: float, smoothing: float, n_iter: int = N_ELIMINATIONS
 ) -> Array:
     """Return V improved for fixed U, by reweighted least squares on smoothed absolute residuals."""
     pairs = outer(U)
@@ -178,7 +178,7 @@ def balanced(U: Array, V: Array) -> tuple[Array, Array]:
 class InexactState:
     """Factors, the value that they have, and how bold the next step is."""
 
-    entries: Entries
+    entries: FlatEntries
     ridge: float
     U: Array
     V: Array
@@ -187,7 +187,7 @@ class InexactState:
     damping: float = DAMPING
 
     @classmethod
-    def begun(cls, entries: Entries, ridge: float, U: Array, V: Array) -> "InexactState":
+    def begun(cls, entries: FlatEntries, ridge: float, U: Array, V: Array) -> "InexactState":
         """Return the state at ``U @ V.T``, with V eliminated if that lowers the value."""
         state = cls(entries, ridge, *balanced(U, V), np.inf)
         state.value = state.value_at(state.U, state.V)

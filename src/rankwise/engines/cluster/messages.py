@@ -31,7 +31,7 @@ class Padded(NamedTuple):
     width: int
 
 
-class Spread(NamedTuple):
+class PartLines(NamedTuple):
     """Stands for an array with a line per column: some lines, and the width with padding if it was padded.
 
     The worker gets other lines from its peers.
@@ -41,7 +41,7 @@ class Spread(NamedTuple):
     width: int | None
 
 
-Sent = Array | Zeros | Padded | Spread | Own | Foreign
+Sent = Array | Zeros | Padded | PartLines | Own | Foreign
 ChangeArray = Callable[[str, Any], Any]  # of a dotted name, and the array or what stands for it
 
 
@@ -129,7 +129,7 @@ def shared_part(calls: Sequence[Call], least: float = math.inf, pull: bool = Tru
         whole = as_sent(array, by_col and array.ndim == 2)
         if not by_col or isinstance(whole, Zeros) or _n_bytes(whole) <= least:
             return whole
-        return Spread(*whole) if isinstance(whole, Padded) else Spread(whole, None)
+        return PartLines(*whole) if isinstance(whole, Padded) else PartLines(whole, None)
 
     return [(operation, _map_args(operation, args, partial(sent, operation))) for operation, args in calls]
 
@@ -140,7 +140,7 @@ def message_for(
     """Return the message for one worker, of calls from `shared_part`; `take` cuts an array by row to its rows."""
 
     def cut(operation: AnyOperation, name: str, array: Any) -> Any:
-        if isinstance(array, Spread) and exchange is not None:
+        if isinstance(array, PartLines) and exchange is not None:
             return array._replace(lines=array.lines[runs_of(array.lines.shape[0], n_peers)[exchange.own]])
         return as_sent(take(array)) if _is_among(name, operation.by_row) else array
 
@@ -200,7 +200,7 @@ def writable(array: Sent) -> Array:
     """Return the array that was sent, or a copy if it lies in a message's bytes and is read-only or not aligned."""
     if isinstance(array, Zeros):
         return np.zeros(array.shape, array.dtype)
-    if isinstance(array, Spread | Own | Foreign):
+    if isinstance(array, PartLines | Own | Foreign):
         raise TypeError("Lines of an array that is spread over workers are not the array.")
     if isinstance(array, Padded):
         return np.pad(array.block, ((0, 0), (0, array.width - array.block.shape[1])))
@@ -209,7 +209,7 @@ def writable(array: Sent) -> Array:
 
 def map_arrays(value: Any, change: ChangeArray, name: str = "") -> Any:
     """Return the value with every array in it replaced by ``change(dotted name, array)``."""
-    if isinstance(value, np.ndarray | Zeros | Padded | Spread | Own | Foreign | Kept):
+    if isinstance(value, np.ndarray | Zeros | Padded | PartLines | Own | Foreign | Kept):
         return change(name, value)
     if isinstance(value, Offsets):
         rows, cols = (map_arrays(getattr(value, part), change, f"{name}.{part}") for part in ("rows", "cols"))
@@ -237,7 +237,7 @@ def _size(value: Any) -> int:
 def _n_bytes(array: Sent) -> int:
     if isinstance(array, Zeros | Own | Foreign):
         return 0
-    if isinstance(array, Padded | Spread):
+    if isinstance(array, Padded | PartLines):
         return array[0].nbytes
     return array.nbytes
 

@@ -19,7 +19,7 @@ from ..operations import Join
 from ..shard import Shard
 from .distributed import call_actor, distributed
 
-PATIENCE = 300.0  # seconds for a peer to get its own message
+PEER_TIMEOUT = 300.0  # seconds for a peer to get its own message
 T = TypeVar("T")
 Tagged = tuple[Any, Array]  # an array of a peer, and what it says about it
 
@@ -121,7 +121,7 @@ class Peers:
             lines = self._asked[asker]
         elif kind == "lines":
             self._asked = {key: value for key, value in self._asked.items() if key[0] == asker[0]} | {asker: lines}
-        arrays = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._slot(trip, kind))), PATIENCE)
+        arrays = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._slot(trip, kind))), PEER_TIMEOUT)
         return [(tag, array[lines]) for tag, array in arrays]
 
     async def abandon(self, trip: int) -> None:
@@ -166,7 +166,7 @@ class Peers:
             if self._abandoned >= trip:
                 raise PeerError("The client has given up this round trip.")
             self._fetching = asyncio.current_task()
-            return await asyncio.wait_for(ask_all(), PATIENCE)
+            return await asyncio.wait_for(ask_all(), PEER_TIMEOUT)
 
         try:
             return asyncio.run_coroutine_threadsafe(run(), distributed().get_worker().loop.asyncio_loop).result()

@@ -19,7 +19,7 @@ from ..operations import Call
 from ..shard import Shard
 from ..threads import Threads
 from .kept import Foreign, KeptLines, Own
-from .messages import Message, Reply, Spread, arrays_in, received, with_arrays
+from .messages import Message, PartLines, Reply, arrays_in, received, with_arrays
 from .peers import Peers
 
 
@@ -90,7 +90,7 @@ class ShardWorker:
         self.kept.forget(message.forget)
         self.kept.learn(message.layouts)
         arrays = arrays_in(message.calls)
-        spread = [array for array in arrays if isinstance(array, Spread)]
+        spread = [array for array in arrays if isinstance(array, PartLines)]
         if message.exchange is not None:
             self.peers.begin(message.exchange)
         fetched = partial(self.peers.fetched, message.exchange.trip if message.exchange else sys.maxsize)
@@ -101,7 +101,7 @@ class ShardWorker:
                 arrays[k] = foreign[array]
             elif isinstance(array, Own):
                 arrays[k] = self.kept.own(array.key)
-            elif isinstance(array, Spread):
+            elif isinstance(array, PartLines):
                 arrays[k] = next(whole)
         return with_arrays(message.calls, arrays)
 
