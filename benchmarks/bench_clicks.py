@@ -52,6 +52,7 @@ def run(cases: tuple[tuple[str, str], ...] = CASES) -> Iterator[Row]:
             "rank": rule.rank,
             "neighbours": rule.neighbours,
             "low_rank": rule.low_rank,
+            "absent": rule.absent,
         }
 
 

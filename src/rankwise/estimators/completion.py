@@ -74,7 +74,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     everywhere : Everywhere, optional
         A square loss at every cell of the matrix, observed or not, for data in which absence says something, such as
         clicks and plays: ``rankwise.Everywhere(weight=0.1)`` with ``method="factors", offsets="none"`` and values of 1
-        is iALS. Not available with "admm", "wiberg" and "scaled-svd".
+        is iALS; then give `ridge`, as held-out clicks alone do not tell how absent entries rank. Not available with
+        "admm", "wiberg" and "scaled-svd".
     max_iter : int, optional
         Largest number of iterations. By default 10 sweeps for "factors"; "bayes" takes 10 to 60, until entries that it
         holds back are not predicted better by more sweeps, and `status_` says if 60 were too few.

@@ -80,7 +80,7 @@ class Ridged:
         operator.norm, operator.inner = float(np.sqrt(max(both, 0.0))), plain.inner + self.ridge * squared
         return operator
 
-    def along(self, u: Array, v: Array, theta: Array | None = None) -> "PlanePlusQuadratic":
+    def along(self, u: Array, v: Array, theta: Array | None = None) -> PlanePlusQuadratic:
         """Return ``(shrink, weight) -> f(shrink X + weight u diag(theta) v.T)`` plus the penalty."""
         scales, left, right = as_terms(u, v, theta)
         cross = float(scales @ (self.point.inner_products(left, right) @ self.point.theta))
@@ -88,7 +88,7 @@ class Ridged:
         products = np.array([[self._squared(), cross], [cross, own]])
         return PlanePlusQuadratic(self.objective.along(u, v, theta), self.ridge * products)
 
-    def along_terms(self) -> "PlusQuadratic":
+    def along_terms(self) -> PlusQuadratic:
         """Return ``theta -> f(sum_k theta[k] u_k v_k.T)`` plus the penalty."""
         return PlusQuadratic(self.objective.along_terms(), self.ridge * self.products)
 
