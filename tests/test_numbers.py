@@ -6,6 +6,8 @@ import re
 import pytest
 from helpers import ROOT
 
+from rankwise import experiments
+
 METRICS = {"movielens": ("rmse", "mae"), "epinions": ("accuracy_%", "auc"), "slashdot": ("accuracy_%", "auc")}
 
 
@@ -166,3 +168,21 @@ def test_passes_of_lanczos_are_the_stored_ones():
 @pytest.mark.parametrize("table", ["table2", "table4"])
 def test_the_page_about_the_reproduction_has_the_tables_that_were_made(table):
     assert all(line in lines("docs/reproduction.md") for line in lines(f"docs/reproduction/{table}.md"))
+
+
+def test_seconds_to_an_accuracy_are_those_of_the_stored_curves():
+    results = (ROOT / "docs/reproduction/table2-results.jsonl").read_text(encoding="utf-8").splitlines()
+    label_of = {method.name: method.label for method in experiments.find("table2").methods}
+    fits = [fit for fit in map(json.loads, results) if "curve" in fit]
+    curves = {(fit["data"], label_of[fit["method"]]): fit["curve"] for fit in fits}
+    page = lines("docs/reproduction.md")
+    (first,) = (k for k, cells in enumerate(page) if cells[1].startswith("Epinions, "))
+    goals = [re.fullmatch(r"(\w+), ([\d.]+) %", cell).groups() for cell in page[first][1:]]
+    shown = {label: cells for label, *cells in page[first + 2 : first + 2 + len(label_of)]}
+    assert set(shown) == set(label_of.values())
+    for label, cells in shown.items():
+        for (data, goal), cell in zip(goals, cells, strict=True):
+            curve = curves[data.lower(), label]
+            points = zip(curve["cpu"], curve["testing"], strict=True)
+            seconds = next((cpu for cpu, accuracy in points if accuracy >= float(goal)), None)
+            assert cell == ("—" if seconds is None else f"{seconds:.1f}"), (label, data, goal)
