@@ -253,13 +253,18 @@ def test_sums_fold_in_one_order_whatever_order_results_come_in():
 def test_blocks_are_summed_by_shard_before_shards_are(n_jobs):
     blocks = [TELLTALE[:1], TELLTALE[1:6], TELLTALE[6:]]
     shards = [FakeShard(math.nan, blocks=[FakeShard(number) for number in numbers]) for numbers in blocks]
-    engine = Threads(shards, n_jobs)
+    whole = Threads(shards, n_jobs)
+    workers = Threads(shards[1:], n_jobs, [1, 2]), Threads(shards[:1], n_jobs, [0])
+    together = Results(Join.BOTH)
     try:
-        assert engine.n_jobs == n_jobs
-        pieces, total = engine.run(FakeShard.pair)
+        assert whole.n_jobs == n_jobs
+        alone = whole.run(FakeShard.pair)
+        together.merge(worker.apply(FakeShard.pair, ()) for worker in workers)
     finally:
-        engine.close()
-    assert pieces.tolist() == TELLTALE and total.tolist() == [by_tree([by_tree(numbers) for numbers in blocks])]
+        for engine in (whole, *workers):
+            engine.close()
+    for pieces, total in (alone, together.joined()):
+        assert pieces.tolist() == TELLTALE and total.tolist() == [by_tree([by_tree(numbers) for numbers in blocks])]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 4])

@@ -555,7 +555,7 @@ class TestCuts:
         """One row later would be as good a cut; but cuts decide bits, and files of shards have theirs."""
         starts, n = row_starts(counts).astype(int), int(counts.sum())
         n_shards = n // min(max(n // N_SHARDS, MIN_SHARD, 2 * n_cols), max(MAX_SHARD, 2 * n_cols))
-        n_shards = max(1, n_shards // 4 * 4 if n_shards > 8 else n_shards // 2 * 2)
+        n_shards = max(1, n_shards // 4 * 4 if n_shards >= 4 else n_shards // 2 * 2)
         work = starts + min(PER_ROW, n // counts.size) * np.arange(counts.size + 1)
         rows = [int(np.argmax(work >= k * int(work[-1]) // n_shards)) for k in range(1, n_shards)]
         firsts = {int(starts[row]): row for row in reversed(rows)}  # two cuts without an entry between them are one

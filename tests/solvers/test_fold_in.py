@@ -186,6 +186,7 @@ def test_a_row_gets_the_same_alone_or_with_others(loss, solver):
         np.testing.assert_allclose(alone.U[0], together.U[i], rtol=1e-12)  # BLAS has another order for one row
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_threads_change_no_bit():
     model = fitted(Huber(0.4))
     rng = np.random.default_rng(7)

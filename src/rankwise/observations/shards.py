@@ -65,7 +65,7 @@ def shard_work(sizes: Sequence[int], cuts: NDArray[np.int64]) -> list[int]:
 
 def _even(n: int) -> int:
     """Round the number of shards down, so that two or four threads have equally many; at least one."""
-    return n - n % 4 if n > 8 else max(1, n - n % 2)
+    return n - n % 4 if n >= 4 else max(1, n - n % 2)
 
 
 class Piece(NamedTuple):
