@@ -11,6 +11,7 @@ from contextlib import suppress
 import click
 import numpy as np
 import pytest
+from break_cures import CURES
 from break_lines import BREAKS
 from helpers import ROOT, examples_of
 
@@ -90,7 +91,7 @@ def test_every_hop_from_the_command_to_the_kernel_exists_and_there_are_at_most_f
 
 
 def test_every_line_that_break_lines_breaks_stands_once_in_its_file():
-    for each in BREAKS:
+    for each in (*BREAKS, *CURES.values()):
         source = (ROOT / "src/rankwise" / each.file).read_text(encoding="utf-8")
         assert source.count(each.line) == 1, f"{each.file}: {each.line}"
         assert set(each.tests.split()) <= set(TESTS), each.tests

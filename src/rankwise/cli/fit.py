@@ -90,6 +90,11 @@ class FitOptions(Reading):
             return self.max_iter or solver.max_iter
         return self.rank if isinstance(self.rank, int) else None
 
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether the method takes more than `n_steps` steps where that helps."""
+        return self.max_iter is None and METHODS[self.method].solver.most_steps > 0
+
     def estimator(self, folder: CheckpointFolder | None) -> MatrixCompletion:
         """Return the estimator with these options; it writes checkpoints to the open folder."""
         return MatrixCompletion(
@@ -118,7 +123,7 @@ def run(options: FitOptions) -> None:
             entries = _read_entries(options)
             train, held_out = _split(entries, options)
             estimator = options.estimator(folder)
-            with FitProgress(options.n_steps, options.time_limit) as progress:
+            with FitProgress(options.n_steps, options.time_limit, at_least=options.is_open_ended) as progress:
                 estimator.fit(train, held_out=held_out, callback=progress)
     except KeyboardInterrupt:
         if options.checkpoint is None or not any(options.checkpoint.glob("step-*.checkpoint")):

@@ -23,9 +23,16 @@ STOPPING = "stopping after this step; Ctrl-C again stops at once and keeps no mo
 class FitProgress(logging.Handler):
     """Callback of a fit, and context manager around it."""
 
-    def __init__(self, total: int | None = None, time_limit: float | None = None, out: Console | None = None) -> None:
+    def __init__(
+        self,
+        total: int | None = None,
+        time_limit: float | None = None,
+        out: Console | None = None,
+        at_least: bool = False,
+    ) -> None:
         super().__init__(logging.DEBUG)
         self.total, self.time_limit = total, time_limit  # steps and seconds, if they are known
+        self.of = f" of {total}{' or more' if at_least else ''}"
         self.out = out or PlainConsole(stderr=True)  # standard output holds results only
         self.stopped = False  # whether Ctrl-C was pressed
         self.n_steps = 0
@@ -82,8 +89,8 @@ class FitProgress(logging.Handler):
             self._print(record.getMessage())
 
     def _step(self, record: Record) -> str:
-        known = self.total and record.step <= self.total  # method="bayes" takes more steps while these are of use
-        return f"step {record.step}" + (f" of {self.total}" if known else "")
+        known = self.total and record.step <= self.total
+        return f"step {record.step}" + (self.of if known else "")
 
     def _print(self, line: str) -> None:
         self._printed = time.monotonic()
