@@ -343,7 +343,6 @@ def test_a_worker_gets_the_lines_of_its_entries_alone(client, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(raises=TimeoutError, strict=False, reason="the peer sometimes waits for all of its patience")
 def test_an_error_in_one_worker_ends_the_waiting_of_its_peers(monkeypatch):
     monkeypatch.setattr(cluster, "PEER_BYTES", 0)
     with workers(2) as client, ThreadPoolExecutor(1) as thread:
