@@ -324,7 +324,8 @@ def test_with_a_base_breakpoints_are_those_of_shifted_predictions(loss):
     lists = [np.full((2, 99), np.nan) for _ in range(2)]
     n, slope = piecewise.breakpoints_between(loss.formula, SearchLine(x, base, d, o, w), 0.0, 2.0, *lists[0])
     moved = SearchLine(x + base, None, d, o, w)
-    assert piecewise.breakpoints_between(loss.formula, moved, 0.0, 2.0, *lists[1]) == (n, slope)
+    found = piecewise.breakpoints_between(loss.formula, moved, 0.0, 2.0, *lists[1])
+    assert found == (n, pytest.approx(slope, rel=1e-12))
     np.testing.assert_allclose(*lists, rtol=1e-10)
 
 
