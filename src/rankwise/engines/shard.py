@@ -249,7 +249,6 @@ class Shard(RowLines):
         Join.BOTH,
         by_row=("blocks", "scale"),
         by_col=("block",),
-        by_block=True,
         prepare={"block": lambda block: pad_columns(block, block.dtype)},
         kept=True,
     )
