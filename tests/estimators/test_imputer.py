@@ -327,7 +327,7 @@ def test_fills_may_leave_the_observed_range_if_asked_to():
 def test_a_row_is_left_alone_once_its_filled_values_no_longer_change(monkeypatch, fitted):
     _, seen, _ = frames()
     rounds, improve = [], RowFolder._improve
-    monkeypatch.setattr(RowFolder, "_improve", lambda *args: rounds.append(args[2]) or improve(*args))
+    monkeypatch.setattr(RowFolder, "_improve", lambda *args: rounds.append(args[-1]) or improve(*args))
     targets = fitted.table_.targets(read(seen))
     quick = fitted._predict(targets, len(seen))
     assert max(rounds) < 40

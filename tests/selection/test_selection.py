@@ -12,7 +12,7 @@ from rankwise.solvers import FactorSweeps
 
 NO_METRICS = (
     *("Choice", "Score", "best_methods", "choose_rank", "choose_ridge", "fitting_scores", "folds", "split_entries"),
-    *("RankingScores", "ranking_scores", "split_rows", "split_within_rows"),
+    *("RankingScores", "most_popular", "ranking_scores", "split_rows", "split_within_rows"),
 )
 METRICS = {name: getattr(selection, name) for name in selection.__all__ if name not in NO_METRICS}
 SIGN_METRICS = ("auc", "macro_f1", "sign_accuracy")

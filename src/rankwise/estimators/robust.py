@@ -8,6 +8,7 @@ from numpy.typing import DTypeLike
 from .. import losses
 from .._errors import LossError
 from ..losses import Loss
+from ..model import Everywhere
 from ..observations import AnyEntries
 from ..solvers import BayesSweeps, Checkpoint
 from .base import RandomState
@@ -38,7 +39,9 @@ class RobustFactorization(MatrixCompletion):
         Offsets added to every prediction; "auto" is "both" for the default method and "global" for the pursuits.
         Offsets that put most entries at a kink of a nonsmooth loss, as with columns that are mostly one value, stall a
         pursuit: see docs/robust.md.
-    ridge, max_iter, tol, time_limit, warm_start, checkpoint, calibration, dtype, n_jobs, random_state, verbose
+    ridge, everywhere, max_iter, tol, time_limit, warm_start, checkpoint
+        As in `MatrixCompletion`.
+    calibration, dtype, n_jobs, random_state, verbose
         As in `MatrixCompletion`.
 
     Attributes
@@ -68,6 +71,7 @@ class RobustFactorization(MatrixCompletion):
         method: Method = "auto",
         offsets: str = "auto",
         ridge: float | str | None = None,
+        everywhere: Everywhere | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
         time_limit: float | None = None,
@@ -85,6 +89,7 @@ class RobustFactorization(MatrixCompletion):
             method=method,
             offsets=offsets,
             ridge=ridge,
+            everywhere=everywhere,
             max_iter=max_iter,
             tol=tol,
             time_limit=time_limit,

@@ -62,13 +62,14 @@ class SideDesign(NamedTuple):
 
     def padded(self) -> Design:
         """Compute the regressors."""
-        (size, width), dtype, rank = self.means.shape, self.means.dtype, self.rank
+        means, spreads, rank = np.asarray(self.means), np.asarray(self.variances), self.rank
+        (size, width), dtype = means.shape, means.dtype
         factors, variances = (np.zeros((size, padded(rank + int(self.ones))), dtype) for _ in range(2))
-        factors[:, :rank], variances[:, :rank] = self.means[:, :rank], self.variances[:, :rank]
+        factors[:, :rank], variances[:, :rank] = means[:, :rank], spreads[:, :rank]
         if self.ones:
             factors[:, rank] = 1.0
         none = np.zeros(size, dtype)
-        base, spread = (part[:, -1] if width > rank else none for part in (self.means, self.variances))
+        base, spread = (part[:, -1] if width > rank else none for part in (means, spreads))
         base, spread = (self.constant + base).astype(dtype), (spread + self.smoothing).astype(dtype)
         return Design(factors, variances, base, spread, self.keys)
 

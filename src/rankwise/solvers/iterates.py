@@ -1,6 +1,5 @@
 """The points of a run, and the model made of them."""
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -99,7 +98,7 @@ class Iterates:
             "row_labels": observations.row_labels,
             "col_labels": observations.col_labels,
             "link": loss.link,
-            "offsets": None if self.offsets is None else replace(self.offsets),
+            "offsets": None if self.offsets is None else self.offsets.loaded(),
             "loss": loss.original,
             "seen": Seen.of(observations),
             "cells": getattr(self.objective, "cells", None),

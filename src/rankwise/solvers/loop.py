@@ -183,16 +183,18 @@ def _repeated(run: Callable[[], Result], begin: str) -> Result:
 
 def _each_step_once(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
     """Return the callback without calls for steps that are repeated."""
+    if not callable(callback):
+        return callback
     n_reported = 0
 
     def called(record: Record) -> Any:
         nonlocal n_reported
-        if callback is None or record.step <= n_reported:
+        if record.step <= n_reported:
             return None
         n_reported = record.step
         return callback(record)
 
-    return None if callback is None else called
+    return called
 
 
 def _run(

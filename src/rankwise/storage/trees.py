@@ -55,7 +55,7 @@ class Packer:
             return {"dict": {key: self.plain(part) for key, part in thing.items()}}
         if type(thing) is np.ndarray and thing.dtype.kind in "biuf":
             return self._array(thing, thing)
-        if hasattr(thing, "__array__"):  # an array that is elsewhere
+        if hasattr(thing, "__array__") and not isinstance(thing, np.ndarray | np.generic):  # an array that is elsewhere
             return self._array(thing, np.asarray(thing))
         if type(thing) in self.names:
             return self._object(thing)
