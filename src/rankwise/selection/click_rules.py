@@ -19,7 +19,9 @@ from .splits import generator, split_within_rows
 
 K = 20  # columns recommended to each held-out row
 HELD_OUT_PER_ROW = 0.2  # share of each row's entries
-N_ROWS = 2000  # rows at most that are scored
+N_FIRST_ROWS = 1000  # rows on which all rules are scored
+N_ROWS = 4000  # rows on which the rules of the best families are scored again
+N_FINALISTS = 3  # such families
 CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
 SCORE_POWERS = (0.1, 0.3, 0.45)
@@ -53,6 +55,9 @@ def choose_rule(
 ) -> list[RuleScore]:
     """Score the rules of a grid on entries held out from every row, best first.
 
+    All rules are scored on some rows. The families that have the best ones, rules with the same powers, are scored on
+    more rows and come before all others.
+
     Parameters
     ----------
     clicks : Observations
@@ -68,10 +73,17 @@ def choose_rule(
         raise DataError("Every row has a single click, so that none can be held out to choose a rule; give `rule`.")
     share = HELD_OUT_PER_ROW if round(HELD_OUT_PER_ROW * most) else 1  # one click of each row if all rows are short
     train, held_out = split_within_rows(clicks, share, time=time, random_state=seed)
-    rows = np.unique(held_out.rows)
-    rows = np.sort(generator(seed).choice(rows, min(N_ROWS, rows.size), replace=False))
-    trial = _Trial(ClickParts(train, n_jobs, seed), Seen.of(train), held_out, rows, n_jobs)
-    scores = list(_scored(trial, _ranks(clicks, rank)))
+    rows = generator(seed).permutation(np.unique(held_out.rows))[:N_ROWS]
+    trial = _Trial(ClickParts(train, n_jobs, seed), Seen.of(train), held_out, np.sort(rows[:N_FIRST_ROWS]), n_jobs)
+    tried = [(family, trial.scores(*family)) for family in _families(trial.parts, _ranks(clicks, rank))]
+    tried.sort(key=lambda pair: -max(score.mean for score in pair[1]))
+    n_finalists = N_FINALISTS if rows.size > N_FIRST_ROWS else 0
+    trial = replace(trial, rows=np.sort(rows))
+    best = [score for family, _ in tried[:n_finalists] for score in trial.scores(*family)]
+    return _sorted(best) + _sorted([score for _, scores in tried[n_finalists:] for score in scores])
+
+
+def _sorted(scores: list[RuleScore]) -> list[RuleScore]:
     return sorted(scores, key=lambda score: -score.mean)
 
 
@@ -80,26 +92,27 @@ def _ranks(clicks: Observations, rank: int | None) -> tuple[int, ...]:
     return (min(rank, min(clicks.shape)),) if rank else tuple(sorted({min(k, most) for k in RANKS})[-N_RANKS:])
 
 
-def _scored(trial: "_Trial", ranks: tuple[int, ...]) -> Iterator[RuleScore]:
-    counts, n_cols = trial.parts.row_counts, trial.parts.R.shape[1]
+def _families(parts: ClickParts, ranks: tuple[int, ...]) -> Iterator[tuple[ScoringRule, tuple[int, ...]]]:
+    """Yield the settings that the rules of each family share, and the ranks that they try."""
+    counts, n_cols = parts.row_counts, parts.R.shape[1]
     kind = "counts" if float(counts @ counts) <= MOST_PAIRS else "none"
     for p, q in POWERS:
         for c in SCORE_POWERS:
-            yield from trial.scores(ScoringRule(p, q, c, ranks[-1]), kind, ranks)
+            yield ScoringRule(p, q, c, ranks[-1], neighbours=kind), ranks
     if n_cols <= MOST_REGRESSED:
         p, q = POWERS[0]
         for power, ridge in REGRESSIONS:
-            base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], ridge=ridge, ridge_power=power)
-            yield from trial.scores(base, "ridge", ranks)
-            yield from _swept(trial, base, "ridge", ranks)
-        yield from _swept(trial, base, "none", ranks)
+            base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], neighbours="ridge", ridge=ridge, ridge_power=power)
+            yield base, ranks
+            yield from _swept(base, ranks)
+        yield from _swept(replace(base, neighbours="none"), ranks)
 
 
-def _swept(trial: "_Trial", base: ScoringRule, kind: str, ranks: tuple[int, ...]) -> Iterator[RuleScore]:
-    """Score rules whose low-rank term is fitted by weighted sweeps."""
+def _swept(base: ScoringRule, ranks: tuple[int, ...]) -> Iterator[tuple[ScoringRule, tuple[int, ...]]]:
+    """Yield families whose low-rank term is fitted by weighted sweeps."""
     rank = ranks[0] if len(ranks) == 1 else min(SWEEP_RANK, ranks[-1])
     for absent, ridge in SWEEPS:
-        yield from trial.scores(replace(base, rank=rank, absent=absent, sweep_ridge=ridge), kind, (rank,))
+        yield replace(base, rank=rank, absent=absent, sweep_ridge=ridge), (rank,)
 
 
 @dataclass
@@ -112,17 +125,18 @@ class _Trial:
     rows: Array
     n_jobs: int | None
 
-    def scores(self, base: ScoringRule, kind: str, ranks: tuple[int, ...]) -> Iterator[RuleScore]:
-        """Score the rules with the powers of `base` and this kind of neighbours, of all ranks and weights."""
-        base = replace(base, neighbours=kind)
+    def scores(self, base: ScoringRule, ranks: tuple[int, ...]) -> list[RuleScore]:
+        """Score the rules with the powers and the neighbours of `base`, of all ranks and weights."""
         self.parts.prepare(base)
         chunks = [self.rows[first : first + CHUNK] for first in range(0, self.rows.size, CHUNK)]
         with threadpool_limits(1, "blas"), ThreadPoolExecutor(usable_cores(self.n_jobs)) as pool:
             pieces = list(pool.map(lambda rows: self._scores(base, ranks, rows), chunks))
+        scores = []
         for rule in pieces[0]:
             recall, ndcg = np.concatenate([piece[rule] for piece in pieces]).T
             error = float(np.std(0.5 * (recall + ndcg)) / np.sqrt(recall.size))
-            yield RuleScore(rule, float(recall.mean()), float(ndcg.mean()), error)
+            scores.append(RuleScore(rule, float(recall.mean()), float(ndcg.mean()), error))
+        return scores
 
     def _scores(self, base: ScoringRule, ranks: tuple[int, ...], rows: Array) -> dict[ScoringRule, NDArray[np.float64]]:
         """Recall and NDCG of some rows by the rules with the powers and the neighbours of `base`."""

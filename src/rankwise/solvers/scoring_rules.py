@@ -35,7 +35,8 @@ from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
-N_RULE_POWER = 3  # block power iterations of a decomposition
+N_RULE_POWER = 5  # block power iterations of a decomposition
+N_SPECTRA = 3  # decompositions that are stored, one for every pair of powers that is tried
 N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
 N_SWEEPS = 12  # of weighted sweeps
@@ -100,14 +101,14 @@ class ScoringRule:
 
     @property
     def part(self) -> str:
-        """Terms of the scores: "low rank", "neighbours" or "both"."""
+        """Return "low rank", "neighbours" or "both", the terms that scores have."""
         if self.neighbours == "none":
             return "low rank"
         return "both" if self.low_rank else "neighbours"
 
     @property
     def words(self) -> str:
-        """The settings that matter, for people."""
+        """Return the settings that matter, for people."""
         near = {
             "none": [],
             "counts": ["neighbours by common rows"],
@@ -154,7 +155,7 @@ class ClickParts:
         self.pattern = sp.csr_array((np.ones_like(self.R.data), self.R.indices, self.R.indptr), self.R.shape)
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
         self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
-        self.spectrum = lru_cache(maxsize=1)(self._spectrum)
+        self.spectrum = lru_cache(maxsize=N_SPECTRA)(self._spectrum)
         self.gram = lru_cache(maxsize=1)(self._gram)
         self.regression = lru_cache(maxsize=1)(self._regression)
         self.sweeps = lru_cache(maxsize=8)(self._sweeps)
