@@ -22,6 +22,7 @@ HELD_OUT_PER_ROW = 0.2  # share of each row's entries
 N_FIRST_ROWS = 1000  # rows on which all rules are scored
 N_ROWS = 4000  # rows on which the rules of the best families are scored again
 N_FINALISTS = 3  # such families
+N_TRIAL_POWER = 3  # block power iterations of the decompositions that are compared; the final one takes more
 CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
 SCORE_POWERS = (0.1, 0.3, 0.45)
@@ -74,7 +75,8 @@ def choose_rule(
     share = HELD_OUT_PER_ROW if round(HELD_OUT_PER_ROW * most) else 1  # one click of each row if all rows are short
     train, held_out = split_within_rows(clicks, share, time=time, random_state=seed)
     rows = generator(seed).permutation(np.unique(held_out.rows))[:N_ROWS]
-    trial = _Trial(ClickParts(train, n_jobs, seed), Seen.of(train), held_out, np.sort(rows[:N_FIRST_ROWS]), n_jobs)
+    parts = ClickParts(train, n_jobs, seed, N_TRIAL_POWER)
+    trial = _Trial(parts, Seen.of(train), held_out, np.sort(rows[:N_FIRST_ROWS]), n_jobs)
     tried = [(family, trial.scores(*family)) for family in _families(trial.parts, _ranks(clicks, rank))]
     tried.sort(key=lambda pair: -max(score.mean for score in pair[1]))
     n_finalists = N_FINALISTS if rows.size > N_FIRST_ROWS else 0

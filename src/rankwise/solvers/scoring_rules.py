@@ -147,10 +147,14 @@ class ClickParts:
         Number of threads.
     seed : int
         Seed of the random start of decompositions.
+    n_power : int
+        Block power iterations of a decomposition.
     """
 
-    def __init__(self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0) -> None:
-        self.clicks, self.n_jobs, self.seed = clicks, n_jobs, seed
+    def __init__(
+        self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0, n_power: int = N_RULE_POWER
+    ) -> None:
+        self.clicks, self.n_jobs, self.seed, self.n_power = clicks, n_jobs, seed, n_power
         self.R = clicks.to_sparse().astype(np.float32)
         self.pattern = sp.csr_array((np.ones_like(self.R.data), self.R.indices, self.R.indptr), self.R.shape)
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
@@ -167,7 +171,7 @@ class ClickParts:
         rank, rng = min(rank, *problem.shape), np.random.default_rng(self.seed)
         start = widen(np.zeros((problem.shape[1], 0)), min(rank + N_EXTRA, *problem.shape), rng)
         with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
-            _, s, V, _ = block_svd(matrix, start, N_RULE_POWER)
+            _, s, V, _ = block_svd(matrix, start, self.n_power)
         problem.close()
         return Spectrum(s[:rank], V[:, :rank].astype(np.float32))
 
