@@ -68,13 +68,14 @@ SOLVERS = {
 @pytest.mark.parametrize("weights", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("solver", "loss"), SOLVERS.values(), ids=SOLVERS)
 def test_a_fit_has_the_bits_of_the_threads_engine(client, monkeypatch, solver, loss, weights):
-    """Without weights, workers exchange all arrays and sums by column; with weights, all pass through the client."""
+    """Without weights, workers exchange all arrays and sums by column; with weights, only the factors of sweeps."""
     monkeypatch.setattr(cluster, "PEER_BYTES", math.inf if weights else 0)
     observations = some_entries(signs=isinstance(loss, Logistic), weights=weights)
     problem = Problem(on_cluster(client, observations), loss)
     assert solved(problem, solver) == solved(Problem(observations, loss), solver)
     assert isinstance(problem.engine, Cluster) and len(problem.engine.loads) >= 6
-    assert (problem.engine.traffic.peers > 0) != weights and problem.engine._peers
+    exchanged = not weights or isinstance(solver, FactorSweeps | BayesSweeps)
+    assert (problem.engine.traffic.peers > 0) == exchanged and problem.engine._peers
 
 
 @pytest.mark.slow
