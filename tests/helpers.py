@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from rankwise.cli import main
 from rankwise.losses import BY_NAME, COUNTS, REALS, SIGNS, Huber, Loss, Mixed
 from rankwise.losses.levels import LevelsLoss
 from rankwise.observations import Observations
@@ -91,3 +93,12 @@ def outliers(
     wrong = rng.random(rows.size) < 0.1
     targets = truth[rows, cols] + wrong * rng.choice([-1, 1], rows.size) * rng.uniform(5, 10, rows.size)
     return truth, Observations.from_coo(rows, cols, targets, shape)
+
+
+def run(*arguments, code=0):
+    """Run a command in this process; fail unless it ends with this exit code."""
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done

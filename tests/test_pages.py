@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 
 import click
 import numpy as np
@@ -112,12 +111,26 @@ def test_every_page_is_in_the_table_of_contents():
 def test_commands_that_a_page_shows_are_understood(page):
     shown = "".join(examples_of(page, "(?:sh|console)")).replace("\\\n", " ")
     inline = re.findall(r"`(rankwise [a-z][^`]*)`", (ROOT / page).read_text(encoding="utf-8"))
-    for line in [*re.findall(r"^(?:\$ )?(rankwise .*)$", shown, re.M), *inline]:
-        command, words = main, shlex.split(line, comments=True)[1:]
-        while isinstance(command, click.Group):
-            command = command.commands[words.pop(0)]
-        with suppress(click.MissingParameter), command.make_context(line, words):  # text may leave out the files
-            pass
+    lines = [*re.findall(r"^(?:\$ )?(rankwise .*)$", shown, re.M), *inline]
+    assert {line: error for line in lines if (error := usage_error(line))} == {}
+
+
+def usage_error(line):
+    """The error of a command line, or None; files may be left out, as texts do."""
+    command, words = main, shlex.split(line, comments=True)[1:]
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    try:
+        command.make_context(line, words).close()
+    except click.MissingParameter:
+        return None
+    except click.UsageError as error:
+        return error.message
+    return None
+
+
+def test_a_wrong_option_is_a_usage_error():
+    assert "--wrong" in usage_error("rankwise fit ratings.csv --wrong") and usage_error("rankwise fit x.csv") is None
 
 
 @pytest.mark.slow

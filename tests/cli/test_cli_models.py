@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from helpers import ROOT
+from helpers import ROOT, run
 from rich.console import Console
 from sklearn.metrics import f1_score, roc_auc_score
 
@@ -31,14 +30,6 @@ from rankwise.solvers import METHODS, loop
 from rankwise.solvers.history import Record
 
 PURSUIT = ("--loss", "square", "--method", "eglrl", "--offsets", "both", "--rank", "3")
-
-
-def run(*arguments, code=0):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done
 
 
 def rows_of(text):

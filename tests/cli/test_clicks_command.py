@@ -4,20 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from helpers import run
 
 import rankwise as rw
-from rankwise.cli import main
 
 N_USERS, N_FILMS = 90, 30
-
-
-def run(*arguments, code=0):
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done
 
 
 @pytest.fixture(scope="module")

@@ -30,25 +30,7 @@ def example(*commands: str) -> str:
     help="File to write the model to, by default FILE with the extension .rankwise.",
 )
 @options.reading
-@click.option(
-    "--implicit",
-    is_flag=True,
-    help="The lines are clicks, plays or purchases: a row and a column, without a rating. --value names a column of "
-    "counts, if there is one.",
-)
-@click.option(
-    "--time",
-    metavar="COLUMN",
-    help="With --implicit: column of times, numbers or dates; settings are chosen on the latest clicks of each row "
-    "instead of random ones.",
-)
-@click.option(
-    "--counts",
-    type=click.Choice(["log", "linear", "ignore"]),
-    default="log",
-    show_default=True,
-    help="With --implicit: how the number of clicks of a pair counts.",
-)
+@options.clicks
 @click.option(
     "--loss",
     type=options.LossType(),
@@ -87,23 +69,7 @@ def example(*commands: str) -> str:
     type=click.FloatRange(min=0, min_open=True),
     help="Stop after the step that exceeds this time, and write the model.",
 )
-@click.option(
-    "--checkpoint",
-    metavar="FOLDER",
-    type=options.FILE,
-    help="Folder to write checkpoints to, from which an interrupted fit can be resumed.",
-)
-@click.option(
-    "--checkpoint-every",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Write a checkpoint every N steps instead of about every 30 seconds.",
-)
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Resume from the last checkpoint in the folder, if there is one; the model is the same as without a stop.",
-)
+@options.checkpoints
 @click.option(
     "--held-out",
     type=options.HeldOutType(),

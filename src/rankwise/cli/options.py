@@ -123,6 +123,46 @@ duplicates = click.option(
 reading_pairs = stacked(*pair_columns, *text_format)
 reading_scored = stacked(*pair_columns, value, missing, *text_format)
 reading = stacked(*pair_columns, value, weight, missing, *text_format, duplicates)
+clicks = stacked(
+    click.option(
+        "--implicit",
+        is_flag=True,
+        help="The lines are clicks, plays or purchases: a row and a column, without a rating. --value names a column "
+        "of counts, if there is one.",
+    ),
+    click.option(
+        "--time",
+        metavar="COLUMN",
+        help="With --implicit: column of times, numbers or dates; settings are chosen on the latest clicks of each row "
+        "instead of random ones.",
+    ),
+    click.option(
+        "--counts",
+        type=click.Choice(["log", "linear", "ignore"]),
+        default="log",
+        show_default=True,
+        help="With --implicit: how the number of clicks of a pair counts.",
+    ),
+)
+checkpoints = stacked(
+    click.option(
+        "--checkpoint",
+        metavar="FOLDER",
+        type=FILE,
+        help="Folder to write checkpoints to, from which an interrupted fit can be resumed.",
+    ),
+    click.option(
+        "--checkpoint-every",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Write a checkpoint every N steps instead of about every 30 seconds.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Resume from the last checkpoint in the folder, if there is one; the model is the same as without a stop.",
+    ),
+)
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),

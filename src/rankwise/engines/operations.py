@@ -100,19 +100,11 @@ AnyOperation = Operation[Any, *tuple[Any, ...]]
 Call = tuple[AnyOperation, tuple[Any, ...]]  # an operation and its arguments
 
 
-def operation(
-    join: Join,
-    *,
-    by_row: tuple[str, ...] = (),
-    by_col: tuple[str, ...] = (),
-    by_block: bool = False,
-    prepare: Mapping[str, Prepare] = NOTHING,
-    kept: bool = False,
-) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
-    """Declare a method of a shard as an operation; see `Operation` for the parameters."""
+def operation(join: Join, **declared: Any) -> Callable[[Callable[[Any, *ArgsT], ResultT]], Operation[ResultT, *ArgsT]]:
+    """Declare a method of a shard as an operation, with the keywords that `Operation` has."""
 
     def declare(method: Callable[[Any, *ArgsT], ResultT]) -> Operation[ResultT, *ArgsT]:
-        return Operation(method, join, by_row, by_col, by_block, prepare, kept)
+        return Operation(method, join, **declared)
 
     return declare
 

@@ -205,7 +205,7 @@ class ImplicitFactorization(PredictionMethods):
         return with_targets(clicks, weighed, None)
 
     def _facts(self, clicks: Observations, timed: bool) -> dict[str, Any]:
-        """What was chosen, in JSON types, for reports."""
+        """Return the chosen settings and their scores, in JSON types, for reports."""
         return {
             "estimator": type(self).__name__,
             "settings": self._changed(),

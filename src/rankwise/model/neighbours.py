@@ -116,7 +116,7 @@ def explain(model: "LowRankModel", row: Any, column: Any, n: int) -> Ranked:
 
 
 def _encoded(model: "LowRankModel", encoder: Encoder, own: Array, j: int) -> Array:
-    """What each of a row's columns adds to the low-rank score of column j if the factors are linear in the entries."""
+    """Return the shares of a row's own columns in the low-rank score of column j, for factors linear in the entries."""
     theta = model.theta
     components = encoder.components[: theta.size] * model.V[j, : theta.size]
     return np.asarray(encoder.columns[own] * (model.V[own, : theta.size].astype(np.float64) @ components))
@@ -129,7 +129,7 @@ def _is_swept(model: "LowRankModel") -> bool:
 
 
 def _swept(model: "LowRankModel", own: Array, j: int) -> Array:
-    """What each of a row's columns adds to the score of column j by weighted least squares (Hu et al., 2008).
+    """Return the shares of a row's own columns in the score of column j by weighted least squares (Hu et al., 2008).
 
     The row's factors are ``A**-1`` times the sum of its columns' factors f, so that column s adds ``f_j A**-1 f_s``.
     """

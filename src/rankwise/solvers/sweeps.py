@@ -381,10 +381,9 @@ class BayesSweeps(Sweeps):
         self._learn_priors(state)
         bound = loss = 0.0
         for k, (side, other) in enumerate(state.sides):
-            sums = self._improve(problem, state, side, other)
+            sums, n = self._improve(problem, state, side, other), side.means.shape[0]
             loss = sums.loss
             squares = sums.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
-            n = side.means.shape[0]
             side.precisions = n / np.maximum(squares, 1e-30)
             bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs
         state.previous_cost, state.cost = state.cost, loss
