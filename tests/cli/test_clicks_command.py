@@ -91,6 +91,8 @@ def test_evaluate_scores_rankings_beside_the_most_popular_columns(folder, tmp_pa
     assert list(scores) == sorted(counts[free], reverse=True)[:5] and len(labels) == 5
     assert found["baselines"]["most popular"]["k"] == 3
     shown = run("evaluate", folder / "clicks.rankwise", tmp_path / "held.csv").stdout
+    refused = run("evaluate", folder / "clicks.rankwise", tmp_path / "held.csv", "--least", 4, code=1)
+    assert "--least needs values" in refused.stderr
     assert "recall@20" in shown and "most popular" in shown
 
 

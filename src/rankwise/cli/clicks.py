@@ -85,7 +85,10 @@ def _labels(table: EntryTable) -> tuple[Array, Array]:
 
 def _times(path: Path, reading: Reading) -> Array:
     """Numbers in the order of the times in a column, which the reader takes for labels."""
-    table = read_table(path, reading)
+    try:
+        table = read_table(path, reading)
+    except DataError:  # the clicks were read before, so that it is the column of times
+        raise DataError(f"{path}: no column {reading.col!r} to read times from; set --time to another.") from None
     names = table.cols.names
     if names.dtype.kind not in "iu":
         for kind in (np.float64, "datetime64[ns]"):

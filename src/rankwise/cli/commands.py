@@ -73,7 +73,8 @@ def example(*commands: str) -> str:
 @click.option(
     "--held-out",
     type=options.HeldOutType(),
-    help="Validation entries to score and not to learn from: a fraction of FILE, such as 0.1, or another file.",
+    help="Validation entries to score and not to learn from: a fraction of FILE, such as 0.1, or another file. "
+    "With --implicit it is a fraction of each row's clicks, the latest ones if --time is given.",
 )
 @click.option(
     "--calibration",

@@ -65,7 +65,9 @@ def run(options: EvaluateOptions) -> None:
 
 def _rank(model: LowRankModel, options: EvaluateOptions) -> None:
     """Print the scores of the model's recommendations and of the most popular columns."""
-    if model.ranks_clicks and options.least is None:
+    if model.ranks_clicks and options.value is None and options.least is not None:
+        raise SettingError("--least needs values, and clicks are read without them; name a column with --value.")
+    if model.ranks_clicks:
         held_out = clicks.read_clicks(options.held_out, options)[1]
     else:
         held_out = read(options.held_out, options).observations()

@@ -112,9 +112,7 @@ def ranking_scores(
         raise SettingError(f"`k` must be a positive integer, got {k!r}.")
     if least is not None and not is_number(least):
         raise SettingError(f"`least` must be a number or None, got {least!r}.")
-    model = getattr(model, "model_", model)
-    if not isinstance(model, LowRankModel):
-        raise SettingError(f"`model` must be a LowRankModel or a fitted estimator, got {model!r}.")
+    model = _model_of(model)
     held_out = need_in_memory(Observations.from_any(held_out), "Scoring", "give a sample of them as `Observations`")
     relevant = held_out if least is None else held_out.take(held_out.targets >= least)
     rows = model.row_index.align(relevant.row_index, unknown="skip")[relevant.rows]
@@ -130,8 +128,20 @@ def ranking_scores(
     return scores_of_columns(best.columns, place, cols[known], n_seen)
 
 
-def most_popular(model: LowRankModel) -> LowRankModel:
+def _model_of(model: Any) -> LowRankModel:
+    model = getattr(model, "model_", model)
+    if not isinstance(model, LowRankModel):
+        raise SettingError(f"`model` must be a LowRankModel or a fitted estimator, got {model!r}.")
+    return model
+
+
+def most_popular(model: Any) -> LowRankModel:
     """Return a model of rank 0 that scores columns by their number of training entries, to compare rankings with.
+
+    Parameters
+    ----------
+    model : LowRankModel or fitted estimator
+        With the positions of its training entries.
 
     Examples
     --------
@@ -141,6 +151,7 @@ def most_popular(model: LowRankModel) -> LowRankModel:
     >>> rw.selection.most_popular(model).recommend(0, 2, exclude_seen=False)[0]
     array([0, 1])
     """
+    model = _model_of(model)
     if model.seen is None:
         raise SettingError("This model was saved without its entries, so the popularity of its columns is not known.")
     counts = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)

@@ -109,7 +109,7 @@ class ADMM(Solver[Problem, LagrangianState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (L1, IN_MEMORY, OBSERVED_ONLY)
+        return (OBSERVED_ONLY, L1, IN_MEMORY)
 
     def __post_init__(self) -> None:
         need_positive("nuclear_weight", self.nuclear_weight, optional=True)

@@ -44,14 +44,14 @@ N_SWEEPS = 12  # of weighted sweeps
 
 @dataclass(frozen=True)
 class ScoringRule:
-    """Settings of a scoring rule; see the module's formula.
+    """Settings of a scoring rule, whose formula is in docs/clicks.md.
 
     Parameters
     ----------
     row_power, col_power : float
         The powers p and q of the row and column counts in the scaled matrix A.
     score_power : float
-        The power c: 0 ranks popular columns highest, `col_power` and above lower them.
+        The power c: higher values favor popular columns, 0 favors rare ones.
     rank : int
         Number of singular vectors.
     low_rank : float
@@ -108,7 +108,7 @@ class ScoringRule:
 
     @property
     def words(self) -> str:
-        """Return the settings that matter, for people."""
+        """Return a summary of the rule in one line."""
         near = {
             "none": [],
             "counts": ["neighbours by common rows"],
@@ -116,7 +116,7 @@ class ScoringRule:
         }[self.neighbours]
         weight = f"{self.low_rank:g} × " if near else ""
         low_rank = [] if self.part == "neighbours" else [f"{weight}rank {self.rank}"]
-        settings = f"powers {self.row_power:g}, {self.col_power:g}, {self.score_power:g}"
+        settings = f"powers p {self.row_power:g}, q {self.col_power:g}, c {self.score_power:g}"
         if self.absent and low_rank:
             settings = f"weighted sweeps, absent {self.absent:g}, ridge {self.sweep_ridge:g}"
         return f"{' + '.join(near + low_rank)}; {settings}"

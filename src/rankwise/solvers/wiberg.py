@@ -103,7 +103,7 @@ class Wiberg(Solver[Problem, WibergState | InexactState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (L1, IN_MEMORY, OBSERVED_ONLY)
+        return (OBSERVED_ONLY, L1, IN_MEMORY)
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:
