@@ -66,6 +66,12 @@ def test_float32_joins_a_float64_sum_without_losing_digits():
     np.testing.assert_array_equal(sums, 1e9 + 0.75)
 
 
+@jit
+def solve_positive(matrix, vector, n, width):
+    """A kernel that calls `ldl.solve_positive`."""
+    positive.solve_positive(matrix, vector, n, width)
+
+
 @needs_numpy_2
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 40])
 def test_positive_systems_are_solved(n, monkeypatch):
@@ -75,8 +81,8 @@ def test_positive_systems_are_solved(n, monkeypatch):
     whole, right = half @ half.T + 0.1 * np.eye(n), rng.standard_normal(n)
     matrix, vector = np.zeros((width, width)), np.zeros(width)
     matrix[:n, :n], vector[:n] = np.triu(whole), right
-    for solve in (positive.solve_positive, positive.solve_positive.py_func):
-        if solve is not positive.solve_positive:  # what only kernels call has no way in from Python
+    for solve in (solve_positive, positive.solve_positive.py_func):
+        if solve is not solve_positive:  # what only kernels call has no way in from Python
             for name in ("factor", "subtract_outer", "substitute"):
                 monkeypatch.setattr(positive, name, getattr(positive, name).py_func)
         A, x = matrix.copy(), vector.copy()
@@ -89,7 +95,7 @@ def test_positive_systems_are_solved(n, monkeypatch):
 
 def test_a_system_that_is_not_positive_has_no_solution():
     matrix, vector = np.diag(np.r_[np.ones(5), -1.0, 1.0, 1.0]), np.ones(8)
-    positive.solve_positive(matrix, vector, uint64(8), uint64(8))
+    solve_positive(matrix, vector, uint64(8), uint64(8))
     assert np.isnan(vector[5])
 
 
@@ -102,7 +108,7 @@ def test_what_is_below_the_diagonal_does_not_matter():
         matrix, vector = np.zeros((24, 24)), np.zeros(24)
         matrix[:20, :20] = np.triu(whole) + below * np.tri(20, k=-1)
         vector[:20] = right
-        positive.solve_positive(matrix, vector, uint64(20), uint64(24))
+        solve_positive(matrix, vector, uint64(20), uint64(24))
         found.append(vector)
     np.testing.assert_array_equal(*found)
 

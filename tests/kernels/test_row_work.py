@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankwise.kernels.jit import borrowing
+from rankwise.kernels.jit import jit
 from rankwise.kernels.row_work import PLACES, Scratch, Work, workspace
 
 ENDS = {1: ("0", "-1"), 2: ("0, 0", "-1, -1")}  # first and last place, by dimensions
@@ -18,7 +18,7 @@ exec(f"def number_the_ends(scratch):\n    work = workspace(scratch)\n{LINES}", S
 def test_compiled_code_finds_every_array_where_plain_python_does(kind):
     plain, compiled = Scratch.zero(16, np.dtype(kind)), Scratch.zero(16, np.dtype(kind))
     SPACE["number_the_ends"](plain)
-    borrowing(SPACE["number_the_ends"])(compiled)
+    jit(SPACE["number_the_ends"])(compiled)
     for one, other in zip(plain[:2], compiled[:2], strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
-from rankwise.observations import Observations, cut_rows
+from rankwise.observations import Observations, build, cut_rows
 from rankwise.observations.labels import LabelIndex
 from rankwise.observations.shards import MAX_SHARD, MIN_SHARD, N_SHARDS, PER_ROW, shard_work
 
@@ -643,3 +643,30 @@ def test_shards_of_short_rows_take_as_long_as_those_of_long_ones():
     work = np.array(shard_work(sizes, cuts))
     assert max(sizes) > 2 * min(sizes) and work.max() < 1.01 * work.min()
     assert work.sum() == counts.sum() + PER_ROW * counts.size
+
+
+@pytest.mark.parametrize(
+    ("rows", "disorder"),
+    [
+        ([[0, 1, 4], [], [4]], -1),
+        ([[0, 1], [1, 2]], -1),  # the same column at a row's end and the next one's start is no repeat
+        ([[], [3, 3]], 1),
+        ([[0], [1, 2, 2, 5, 5]], 3),
+        ([[0], [2, 1]], 2),
+        ([[5], [0], []], -1),
+        ([[], [], [7]], -1),
+    ],
+)
+def test_repeats_and_disorder_are_seen_within_rows_only(rows, disorder):
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.uint64)
+    assert build.first_disorder(indptr, np.concatenate(rows).astype(np.uint32)) == disorder
+
+
+def test_the_transpose_of_any_pattern_is_sorted():
+    rng = np.random.default_rng(0)
+    seen = rw.Observations.from_dense(np.where(rng.random((40, 30)) < 0.2, rng.normal(size=(40, 30)), np.nan))
+    turned, expected = seen.transposed(), seen.to_sparse().T.tocsr()
+    expected.sort_indices()
+    np.testing.assert_array_equal(turned.indptr, expected.indptr)
+    np.testing.assert_array_equal(turned.indices, expected.indices)
+    np.testing.assert_array_equal(turned.targets, expected.data)

@@ -159,7 +159,7 @@ def test_block_kernels_are_numpy_s_products(dtype, k):
     V, U = (rng.normal(size=(size, k)).astype(dtype) for size in (20, 30))
     pattern_of = G.indptr.astype(np.uint64), G.indices.astype(np.uint32), G.data
     rows, cols = np.full((30, k), np.nan), np.ones((20, k))
-    pattern.product_block(*pattern_of, V, rows)
+    pattern.product(*pattern_of, V, rows)
     pattern.transposed_block(*pattern_of, U, cols)
     both_rows, both_cols, shift = np.full((30, k), np.nan), np.zeros((20, k)), rng.normal(size=(30, k))
     pattern.gram_block(*pattern_of, V, shift, both_rows, both_cols)

@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import Array
-from ..kernels import pattern
 from ..observations import Piece
-from ..observations.build import merge_repeats, rows_of, sort_entries, starts_of
+from ..observations.build import first_disorder, merge_repeats, rows_of, sort_entries, starts_of
 from ..observations.frames import coded, column_of, numbers_of
 from ..observations.shards import joined, rows_between
 from .scan import LABEL_COLUMNS, Names
@@ -77,7 +76,7 @@ def grouped(blocks: Sequence[Block], start: int, stop: int, n_cols: int, duplica
     weights = None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks])
     indptr, order = sort_entries(rows - np.uint32(start), cols, (stop - start, n_cols))
     indices, targets, weights = cols[order], targets[order], None if weights is None else weights[order]
-    k = int(pattern.first_repeat(indptr, indices))
+    k = first_disorder(indptr, indices)
     if k >= 0 and duplicates == "error":
         row = int(np.searchsorted(indptr, np.uint64(k), side="right")) - 1
         return Group(Piece(start, n_cols, indptr, indices, targets, weights), (start + row, int(indices[k])), 1.0)

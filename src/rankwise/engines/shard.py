@@ -116,8 +116,7 @@ class Shard(RowLines):
     def product(self, v: Array) -> Array:
         """Return ``G v`` for a vector or a block of columns."""
         rows = np.empty((self.stop - self.start, *v.shape[1:]))
-        kernel = pattern.product if v.ndim == 1 else pattern.product_block
-        kernel(self.indptr, self.indices, self.slopes, v, rows)
+        pattern.product(self.indptr, self.indices, self.slopes, v, rows)
         return rows
 
     @operation(Join.SUM, by_row=("u",))
@@ -140,10 +139,10 @@ class Shard(RowLines):
     @operation(Join.SUM, by_col=("v",))
     def twice(self, v: Array) -> Array:
         """Return ``G.T G v`` for a vector or a block of columns: `gram` without its z, which is not sent then."""
-        rows = np.zeros((2, self.stop - self.start, *v.shape[1:]))
+        rows = np.empty((self.stop - self.start, *v.shape[1:]))
         cols = self.buffers.take((self.n_cols, *v.shape[1:]))
         kernel = pattern.gram if v.ndim == 1 else pattern.gram_block
-        kernel(self.indptr, self.indices, self.slopes, v, rows[0], rows[1], cols)
+        kernel(self.indptr, self.indices, self.slopes, v, np.zeros((0, *v.shape[1:])), rows, cols)
         return cols
 
     @operation(Join.STAY, by_row=("u",), by_col=("v",))
@@ -347,12 +346,13 @@ class Shard(RowLines):
         return SearchLine(predicted, self.base, self.direction, self.targets, self.weights)
 
     def _low_rank(self, theta: Array, U: Array, V: Array, out: Array) -> None:
-        pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, out)
+        left = np.empty(theta.size, V.dtype)
+        pattern.low_rank_at(self.indptr, self.indices, theta, U[self.start : self.stop], V, left, out)
 
     def _project_slopes(self, U: Array, V: Array) -> Array:
         """Return ``u_k.T G v_k`` for every k."""
-        out = np.zeros(U.shape[1])
-        pattern.pull_back(self.indptr, self.indices, self.slopes, U[self.start : self.stop], V, out)
+        row, out = np.zeros((2, U.shape[1]))
+        pattern.pull_back(self.indptr, self.indices, self.slopes, U[self.start : self.stop], V, row, out)
         return out
 
 

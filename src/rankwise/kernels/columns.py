@@ -1,7 +1,6 @@
 """Weighted sums of tall matrices with a weight per column, in one pass.
 
-Matrices are passed flattened: taking a row out of a matrix updates the matrix's reference count, which costs more than
-adding sixteen numbers.
+Matrices are passed flattened, so that one loop index serves all of them.
 """
 
 from typing import NamedTuple

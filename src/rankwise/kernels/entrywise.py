@@ -9,7 +9,7 @@ from numba import float64
 
 from .._arrays import Array
 from .formulas import curvature_at, slope_at, value_at
-from .jit import borrowing, jit, part
+from .jit import jit, part
 
 
 class SearchLine(NamedTuple):
@@ -34,7 +34,7 @@ def base_at(base, k):
     return 0.0 if base is None else float64(base[k])
 
 
-@borrowing
+@jit
 def evaluate(loss, predicted, base, targets, weights, slopes):
     """Write the slopes; return f, the squared norm of the slopes, and their inner product with `predicted`."""
     value = norm = inner = 0.0
@@ -50,7 +50,7 @@ def evaluate(loss, predicted, base, targets, weights, slopes):
     return value, norm, inner
 
 
-@borrowing
+@jit
 def plane(loss, line, shrink, weight):
     """Value of f(shrink X + weight D) and its derivatives in `shrink` and `weight`."""
     predicted, base, direction, targets, weights = line
@@ -67,7 +67,7 @@ def plane(loss, line, shrink, weight):
     return value, slope_x, slope_d
 
 
-@borrowing
+@jit
 def plane_curve(loss, line, shrink, weight):
     """The three second derivatives of f(shrink X + weight D) in `shrink` and `weight`."""
     predicted, base, direction, targets, weights = line
@@ -84,7 +84,7 @@ def plane_curve(loss, line, shrink, weight):
     return curve_xx, curve_xd, curve_dd
 
 
-@borrowing
+@jit
 def curve(loss, line, out):
     """Write ``curvature * direction`` at every observed entry."""
     predicted, base, direction, targets, weights = line

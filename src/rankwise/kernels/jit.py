@@ -17,53 +17,45 @@ from .pipeline import PartCompiler
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 # Sums may be reassociated and fused, so that loops vectorize; NaN and infinity keep their meaning.
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+# Kernels allocate no arrays, and `_nrt` leaves out reference counts: in the row solver, counting the references to the
+# arrays that helpers take and return cost more than solving a row of few entries. All kernels have the same options,
+# because Numba compiles what they call, builtin functions included, once for each set of options.
+BORROWING = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "_nrt": False}
 # The C wrapper of a kernel is never called, and takes a fifth of the compile time.
-OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "no_cfunc_wrapper": True}
+OPTIONS = BORROWING | {"no_cfunc_wrapper": True}
 # For functions that only kernels call: unpacking tuples in a Python wrapper takes long to compile.
 INNER = OPTIONS | {"no_cpython_wrapper": True}
-# A call left in a loop prevents vectorization, and updates the reference counts of its array arguments.
+# A call left in a loop prevents vectorization.
 INLINED = OPTIONS | {"forceinline": True}
 # For functions that only kernels call: no machine code of their own, and none that is optimized before it is linked.
 LINKED = INNER | {"pipeline_class": PartCompiler}
 PART = LINKED | INLINED
-BORROWING = OPTIONS | {"_nrt": False}
-CALLBACK = {name: option for name, option in OPTIONS.items() if name != "no_cfunc_wrapper"}
 
 
-def _cached(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    kernel = numba.njit(**options)(function)
+def jit(function: Callable[..., Any]) -> Any:
+    """Compile `function`, which must not allocate arrays, on first call, or load its machine code from the cache."""
+    kernel: Any = numba.njit(**OPTIONS)(function)
     if function.__module__.startswith(f"{__package__}."):  # the digest in the folder's name does not cover others
         kernel._cache = KernelCache(f"{function.__module__}.{function.__qualname__}")
     return kernel
 
 
-def jit(function: Callable[..., Any]) -> Any:
-    """Compile `function` on first call, or load its machine code from the cache."""
-    return _cached(function, OPTIONS)
-
-
-def borrowing(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that allocates no array, without reference counts.
-
-    In the row solver, counting the references to the arrays that helpers take and return cost more than solving a row
-    of few entries. A helper that returns an array must not be shared with kernels that count.
-    """
-    return _cached(function, BORROWING)
-
-
-def inner(function: Callable[..., Any]) -> Any:
-    """Compile a function that takes tuples and is called by kernels only; a call from Python crashes."""
-    return _cached(function, INNER)
-
-
 def part(function: Callable[..., Any]) -> Any:
     """Inline `function` into the kernels that call it; it has no machine code of its own.
 
-    Inlined because a call between Numba functions updates the reference count of every array argument, which costs
-    more than most of these helpers do. Not cached because Numba distinguishes types by name, and the first custom loss
-    of one program has the same type name as that of another.
+    Inlined because a call in a loop prevents vectorization, and costs more than most of these helpers do. Not cached
+    because Numba distinguishes types by name, and the first custom loss of one program has the same type name as that
+    of another.
     """
     return numba.njit(cache=False, **PART)(function)
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Like `part` for functions that take long: they are compiled once for all of their calls in a kernel.
+
+    Arguments should be few: a tuple of arrays is passed as seven numbers for each array.
+    """
+    return numba.njit(cache=False, **LINKED)(function)
 
 
 def linked(function: FunctionT) -> FunctionT:
@@ -74,13 +66,13 @@ def linked(function: FunctionT) -> FunctionT:
 
 def callback(function: Callable[..., Any], signature: Any, name: str | None) -> Any:
     """Compile `function` now, as a C function that kernels call by its address; cached if it has a name."""
-    compiled = CFunc(function, normalize_signature(signature), {}, CALLBACK)
+    compiled = CFunc(function, normalize_signature(signature), {}, BORROWING)
     if name is not None:
         compiled._cache = KernelCache(name)
     compiled.compile()
     return compiled
 
 
-def uncached(kernel: Any, options: dict[str, Any] = OPTIONS) -> Any:
+def uncached(kernel: Any) -> Any:
     """Return a copy of `kernel` that is not cached on disk, for custom losses and parts of other packages."""
-    return numba.njit(cache=False, **options)(kernel.py_func)
+    return numba.njit(cache=False, **OPTIONS)(kernel.py_func)

@@ -56,6 +56,11 @@ def zeros(like):
     return np.zeros(LANES, like.dtype)
 
 
+def doubles():
+    """Return eight zeros of float64."""
+    return np.zeros(LANES)
+
+
 def load(array, at):
     """Return ``array[at : at + 8]``."""
     return array[at : at + LANES].copy()
@@ -71,7 +76,7 @@ def fetch(array, at):
 
 
 def store(array, at, lanes):
-    """Set ``array[at : at + 8]``."""
+    """Set ``array[at : at + 8]``, in the dtype of `array`."""
     array[at : at + LANES] = lanes
 
 
@@ -118,6 +123,16 @@ def total(lanes):
     return pairs[0] + pairs[1]
 
 
+def bits_of(x):
+    """Return the bits of a float64 as an integer."""
+    return np.float64(x).view(np.int64)
+
+
+def number_of(bits):
+    """Return the float64 that has these bits."""
+    return np.int64(bits).view(np.float64)
+
+
 def compiled(function: Callable[..., Any], answer: Callable[..., Any], *kinds: Any) -> Any:
     """Register the decorated function as the compiled twin of `function`; `answer` returns its return type."""
     type_callable(function)(lambda context: answer)
@@ -149,8 +164,23 @@ def _splat(context, builder, x, kind, lanes):
     return builder.shuffle_vector(first, ir.Constant(width, ir.Undefined), mask)
 
 
+@compiled(bits_of, lambda x: types.int64, types.Float)
+def _bits_of(context, builder, sig, args):
+    return builder.bitcast(context.cast(builder, args[0], sig.args[0], types.float64), ir.IntType(64))
+
+
+@compiled(number_of, lambda bits: types.float64, types.Integer)
+def _number_of(context, builder, sig, args):
+    return builder.bitcast(context.cast(builder, args[0], sig.args[0], types.int64), ir.DoubleType())
+
+
 @compiled(zeros, lambda like: Lanes(like.dtype), types.Array)
 def _zeros(context, builder, sig, args):
+    return ir.Constant(context.get_value_type(sig.return_type), None)
+
+
+@compiled(doubles, lambda: Lanes(types.float64))
+def _doubles(context, builder, sig, args):
     return ir.Constant(context.get_value_type(sig.return_type), None)
 
 
@@ -181,7 +211,10 @@ def _fetch(context, builder, sig, args):
 @compiled(store, lambda array, at, lanes: types.none, types.Array, types.Integer, Lanes)
 def _store(context, builder, sig, args):
     place, align = _place(context, builder, sig, args)
-    builder.store(args[2], place, align=align)
+    lanes = args[2]
+    if lanes.type != place.type.pointee:
+        lanes = builder.fptrunc(lanes, place.type.pointee)
+    builder.store(lanes, place, align=align)
     return context.get_dummy_value()
 
 

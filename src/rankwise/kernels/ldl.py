@@ -3,7 +3,7 @@
 import numpy as np
 from numba import uint64
 
-from .jit import jit, part
+from .jit import called, jit, part
 from .lanes import STRIDE, accumulate, add, add_times, load, store, total, zeros
 
 _1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
@@ -71,7 +71,7 @@ def substitute(matrix, vector, n, width):
         vector[j] = rest * row[j]
 
 
-@jit
+@called
 def solve_positive(matrix, vector, n, width):
     """Overwrite `vector` with the solution of ``matrix x = vector``, and the matrix's upper half with its factor.
 

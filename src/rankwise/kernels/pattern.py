@@ -3,14 +3,16 @@
 import numpy as np
 from numba import float64, uint64
 
+from .._arrays import Array
 from .entrywise import weight_at
-from .jit import borrowing, jit, part
+from .jit import jit, part
 from .lanes import (
     LANES,
     STRIDE,
     accumulate,
     add,
     add_times,
+    doubles,
     fetch,
     load,
     pick,
@@ -36,9 +38,11 @@ def rank_one_at(indptr, indices, u, v, out):
 
 
 @jit
-def low_rank_at(indptr, indices, theta, U, V, out):
-    """Write ``sum_c theta[c] * U[i, c] * V[j, c]`` at every observed (i, j) into `out`, in row order."""
-    left = np.empty(theta.size, dtype=V.dtype)
+def low_rank_at(indptr, indices, theta, U, V, left, out):
+    """Write ``sum_c theta[c] * U[i, c] * V[j, c]`` at every observed (i, j) into `out`, in row order.
+
+    `left` is scratch of the size of `theta` and the dtype of V.
+    """
     for i in range(uint64(indptr.size - 1)):
         for c in range(theta.size):
             left[c] = theta[c] * U[i, c]
@@ -101,30 +105,28 @@ def offsets_at(indptr, indices, constant, rows, cols, out):
 @jit
 def gather(indptr, indices, block, rows):
     """Write the sum of ``block[j]`` over the columns j of each row into `rows`; widths are multiples of eight."""
-    sums, width = np.empty(block.shape[1]), uint64(block.shape[1])
+    width = uint64(block.shape[1])
     for i in range(uint64(indptr.size - 1)):
         first, last, c = indptr[i], indptr[i + uint64(1)], uint64(0)
         while c + WIDE <= width:  # four registers at a time: a row of the block lies in one or two cache lines
-            s0, s1, s2, s3 = zeros(sums), zeros(sums), zeros(sums), zeros(sums)
+            s0, s1, s2, s3 = doubles(), doubles(), doubles(), doubles()
             for k in range(first, last):
                 row = block[indices[k]]
                 s0 = add_times(s0, 1.0, widen(load(row, c)))
                 s1 = add_times(s1, 1.0, widen(load(row, c + STRIDE)))
                 s2 = add_times(s2, 1.0, widen(load(row, c + TWO)))
                 s3 = add_times(s3, 1.0, widen(load(row, c + THREE)))
-            store(sums, c, s0)
-            store(sums, c + STRIDE, s1)
-            store(sums, c + TWO, s2)
-            store(sums, c + THREE, s3)
+            store(rows[i], c, s0)
+            store(rows[i], c + STRIDE, s1)
+            store(rows[i], c + TWO, s2)
+            store(rows[i], c + THREE, s3)
             c += WIDE
         while c < width:
-            total = zeros(sums)
+            total = doubles()
             for k in range(first, last):
                 total = add_times(total, 1.0, widen(load(block[indices[k]], c)))
-            store(sums, c, total)
+            store(rows[i], c, total)
             c += STRIDE
-        for c in range(width):  # assigning a whole row would compile its error message, for 3 s
-            rows[i, c] = sums[c]
 
 
 @part
@@ -138,7 +140,7 @@ def coming(indices, values, lo, hi):
 @part
 def dot(indices, values, v, lo, hi):
     """Return one row of G times v. Loads are scalar: the gather instruction is slower on some machines."""
-    sums = widen(zeros(v))
+    sums = doubles()
     while lo + STRIDE <= hi:
         sums = add(sums, widen(load(values, lo)), widen(pick(v, indices, lo)))
         lo += STRIDE
@@ -158,13 +160,14 @@ def spread(indices, values, x, lo, hi, cols):
         cols[indices[k]] += float64(values[k]) * x
 
 
-@jit
-def product(indptr, indices, values, v, rows):
-    """Write ``G v`` into `rows`, for the sparse G with `values` on the pattern."""
-    for i in range(uint64(indptr.size - 1)):
-        lo, hi = indptr[i], indptr[i + uint64(1)]
-        coming(indices, values, lo, hi)
-        rows[i] = dot(indices, values, v, lo, hi)
+def product(indptr: Array, indices: Array, values: Array, v: Array, rows: Array) -> None:
+    """Write ``G v`` into `rows`, for the sparse G with `values` on the pattern, and a vector or a block of columns.
+
+    The columns of a block are a multiple of eight. This is `gram` or `gram_block` without their second half, so that
+    one kernel is compiled for both.
+    """
+    none = np.zeros((0, *rows.shape[1:]))
+    (gram if v.ndim == 1 else gram_block)(indptr, indices, values, v, none, rows, none)
 
 
 @jit
@@ -178,23 +181,22 @@ def transposed(indptr, indices, values, u, cols):
 
 @jit
 def gram(indptr, indices, values, v, shift, rows, cols):
-    """Write ``z = G v + shift`` into `rows` and add ``G.T z`` to `cols`, in one pass over the pattern."""
+    """Write ``z = G v + shift`` into `rows` and add ``G.T z`` to `cols`, in one pass over the pattern.
+
+    A `shift` or `cols` of size zero is left out.
+    """
     for i in range(uint64(indptr.size - 1)):
         lo, hi = indptr[i], indptr[i + uint64(1)]
         coming(indices, values, lo, hi)
-        z = dot(indices, values, v, lo, hi) + shift[i]
+        z = dot(indices, values, v, lo, hi)
+        if shift.size:
+            z += shift[i]
         rows[i] = z
-        spread(indices, values, z, lo, hi, cols)
+        if cols.size:
+            spread(indices, values, z, lo, hi, cols)
 
 
-@jit
-def product_block(indptr, indices, values, V, rows):
-    """Write ``G V`` into `rows`, for several columns in one pass; their number is a multiple of eight."""
-    for i in range(uint64(indptr.size - 1)):
-        block_row(indices, values, V, indptr[i], indptr[i + uint64(1)], rows[i])
-
-
-@jit
+@part
 def block_row(indices, values, V, lo, hi, out):
     """Write one row of ``G V`` into `out`."""
     for c in range(uint64(0), uint64(out.size), STRIDE):
@@ -211,7 +213,7 @@ def transposed_block(indptr, indices, values, U, cols):
         scatter_row(indices, values, U[i], indptr[i], indptr[i + uint64(1)], cols)
 
 
-@jit
+@part
 def scatter_row(indices, values, left, lo, hi, cols):
     """Add the contribution of one row to ``G.T U`` to `cols`."""
     for c in range(uint64(0), uint64(left.size), STRIDE):
@@ -222,19 +224,20 @@ def scatter_row(indices, values, left, lo, hi, cols):
 
 @jit
 def gram_block(indptr, indices, values, V, shift, rows, cols):
-    """Write ``Z = G V + shift`` into `rows` and add ``G.T Z`` to `cols`, in one pass; a multiple of eight columns."""
+    """`gram` for a block of columns, whose number is a multiple of eight."""
     for i in range(uint64(indptr.size - 1)):
         lo, hi, row = indptr[i], indptr[i + uint64(1)], rows[i]
         block_row(indices, values, V, lo, hi, row)
-        for c in range(row.size):
-            row[c] += shift[i, c]
-        scatter_row(indices, values, row, lo, hi, cols)
+        if shift.size:
+            for c in range(uint64(0), uint64(row.size), STRIDE):
+                accumulate(row, c, load(shift[i], c))
+        if cols.size:
+            scatter_row(indices, values, row, lo, hi, cols)
 
 
 @jit
-def pull_back(indptr, indices, values, U, V, out):
-    """Add ``sum_ij values[ij] * U[i, c] * V[j, c]`` to ``out[c]``."""
-    row = np.empty(out.size)
+def pull_back(indptr, indices, values, U, V, row, out):
+    """Add ``sum_ij values[ij] * U[i, c] * V[j, c]`` to ``out[c]``; `row` is scratch of the size of `out`."""
     for i in range(uint64(indptr.size - 1)):
         row[:] = 0.0
         for k in range(indptr[i], indptr[i + uint64(1)]):
@@ -246,7 +249,7 @@ def pull_back(indptr, indices, values, U, V, out):
             out[c] += row[c] * U[i, c]
 
 
-@borrowing
+@jit
 def moments(pattern, values, weights, span, shifts, sums):
     """Add up weights, weighted distances and weighted squared distances over every row and column.
 
@@ -287,39 +290,20 @@ def blend(predicted, shrink, weight, direction):
 
 
 @jit
-def count_keys(keys, starts):
-    """Write the cumulative counts of the keys 0, 1, ... into ``starts[1:]``; ``starts[0]`` stays 0."""
+def sort_by_key(keys, order, starts, free, out):
+    """Write `order`, stably sorted by ``keys[order]``, into `out`.
+
+    `starts` holds zeros for the keys 0, 1, ... and one more; it becomes the position in `out` of the first item of each
+    key, and the number of items. `free` is scratch of the same size.
+    """
     for k in range(keys.size):
         starts[keys[k] + uint64(1)] += uint64(1)
     for key in range(uint64(1), uint64(starts.size)):
         starts[key] += starts[key - uint64(1)]
-
-
-@jit
-def place_by_key(keys, order, free, out):
-    """Write `order`, stably sorted by ``keys[order]``, into `out`; `free` holds the next free position of each key."""
+        free[key] = starts[key]
+    free[0] = uint64(0)
     for k in range(order.size):
         item = order[k]
         key = keys[item]
         out[free[key]] = item
         free[key] += uint64(1)
-
-
-@jit
-def first_repeat(indptr, indices):
-    """Return the number of the first entry with the row and column of its predecessor, or -1; rows must be sorted."""
-    for i in range(uint64(indptr.size - 1)):
-        for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
-            if indices[k] == indices[k - uint64(1)]:
-                return np.int64(k)
-    return np.int64(-1)
-
-
-@jit
-def rows_sorted(indptr, indices):
-    """Return whether the column indices of every row are in increasing order, repetitions included."""
-    for i in range(uint64(indptr.size - 1)):
-        for k in range(indptr[i] + uint64(1), indptr[i + uint64(1)]):
-            if indices[k] < indices[k - uint64(1)]:
-                return False
-    return True

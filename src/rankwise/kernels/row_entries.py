@@ -6,7 +6,7 @@ from numba import uint32, uint64
 
 from .._arrays import Array
 from .entrywise import weight_at
-from .jit import part
+from .jit import called, part
 from .lanes import STRIDE, accumulate, add, add_times, load, product, store, times, total, zeros
 from .row_parts import Design
 from .tile_losses import at_pointer, padded_count
@@ -62,7 +62,7 @@ def load_tile(entries, lo, n, work):
         bases[k], noises[k] = base[j], base_variances[j]
 
 
-@part
+@called
 def predict(n, work):
     """Write the mean and the variance of the prediction at each entry of the tile."""
     factors, factor_variances = work.factors, work.factor_variances
@@ -89,7 +89,7 @@ def approximate(loss, n, scale, work):
     return sums[0], sums[1], sums[2]
 
 
-@part
+@called
 def add_vectors(n, work):
     """Add each entry's ``rhs_weight * factors`` to the right-hand side, ``curvature * variances`` to the diagonal."""
     factors, factor_variances = work.factors, work.factor_variances
@@ -103,7 +103,7 @@ def add_vectors(n, work):
         accumulate(diagonal, a, spread)
 
 
-@part
+@called
 def add_outer_products(n, work):
     """Add ``curvature f f.T`` to the matrix's upper half, in blocks of eight by eight that stay in registers."""
     tile, scaled, curvature = work.factors, work.scaled, work.curvature

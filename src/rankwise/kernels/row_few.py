@@ -11,7 +11,7 @@ import math
 
 from numba import float64, uint64
 
-from .jit import part
+from .jit import called, part
 from .lanes import STRIDE, accumulate, add, add_times, load, store, times, total, widen, zeros
 from .ldl import substitute
 from .row_parts import is_minimized_by_coordinates
@@ -27,7 +27,7 @@ def is_available(shared, factored, penalty):
     return penalty is None
 
 
-@part
+@called
 def to_entries(factored, multiplier, columns, narrow, work):
     """Write the system of a row with entries in `columns`; zeros up to `narrow`.
 
@@ -80,7 +80,7 @@ def dot(one, other):
     return total(sums)
 
 
-@part
+@called
 def from_entries(n, work):
     """Write the row's solution from that of `to_entries` with a diagonal B; add the entries' terms to the diagonal."""
     scaled, vector, solution = work.scaled, work.vector, work.solution

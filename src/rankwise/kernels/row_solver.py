@@ -9,12 +9,11 @@ import math
 from typing import NamedTuple
 
 import numba
-import numpy as np
 from numba import float64, uint64
 
 from .._arrays import Array
-from .jit import BORROWING, INNER, borrowing, part, uncached
-from .lanes import STRIDE
+from .jit import INNER, called, jit, part, uncached
+from .lanes import STRIDE, bits_of, number_of
 from .ldl import solve_positive
 from .row_entries import (
     add_outer_products,
@@ -112,7 +111,7 @@ def system_width(n):
     return (n + STRIDE - _1) // STRIDE * STRIDE
 
 
-@part
+@called
 def complete_matrix(d, work):
     """Add the diagonal to the matrix, and copy the matrix's diagonal and the right-hand side."""
     matrix, diagonal, rhs, vector = work.matrix, work.diagonal, work.rhs, work.vector
@@ -178,16 +177,16 @@ def solve_all_components(penalty, row, work):
         solution[a] = vector[a]
 
 
-@part
+@called
 def half_logs(variance):
     """Half the sum of the logarithms: of the numbers' exponents, and of the product of their mantissas."""
     power, logs = 0, 0.0
     for start in range(uint64(0), uint64(variance.size), BLOCK):
         mantissas = 1.0
         for a in range(start, min(start + BLOCK, uint64(variance.size))):  # no exit on overflow, to be vectorized
-            bits = np.float64(variance[a]).view(np.int64)
+            bits = bits_of(float64(variance[a]))
             power += (bits >> 52) - 1023
-            mantissas *= np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+            mantissas *= number_of((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
         logs += math.log(mantissas)
     return 0.5 * (logs + power * LN2)
 
@@ -325,7 +324,7 @@ def accept_descent(loss, entries, problem, row, value, trial, work):
     return value, log, halvings
 
 
-@borrowing
+@jit
 def solve_rows(loss, entries, problem, scratch, trial, means, variances):
     """Improve each row's mean, and its variance if variances are estimated, in place.
 
@@ -360,10 +359,10 @@ def solve_rows(loss, entries, problem, scratch, trial, means, variances):
     return loss_sum, halvings, logs, curvatures
 
 
-uncached_solve_rows = uncached(solve_rows, BORROWING)  # for parts of types that other packages declare
+uncached_solve_rows = uncached(solve_rows)  # for parts of types that other packages declare
 
 
-@borrowing
+@jit
 def expected_loss(loss, entries, scratch, means, variances):
     """Sum of the expected losses of all entries."""
     work, value = workspace(scratch), 0.0

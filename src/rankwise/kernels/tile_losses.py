@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, float64, from_dtype, int64, types, uint64
+from numba import float64, from_dtype, int64, types, uint64
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
@@ -18,6 +18,7 @@ from .._arrays import Array
 from .._errors import LossError
 from .expected import expected_at
 from .jit import PART, callback, part
+from .lanes import number_of
 
 TILE = 64  # entries whose products are summed in the factors' number type before they are added to a float64 sum
 # Rows of the buffer of a tile.
@@ -98,11 +99,10 @@ def _are_floats(kind: Any) -> tuple[bool, ...]:
 
 @cache  # Numba never unloads machine code, so that an address stays valid
 def _machine_code(kind: Any, dtype: np.dtype[Any], cached: bool) -> Any:
-    number, size = from_dtype(dtype), 2 * len(kind._fields)
+    number = from_dtype(dtype)
 
     def approximate(fields, tile, n, scale, sums):
-        loss = rebuilt(kind, carray(fields, (size,)))
-        approximate_entries(loss, carray(tile, BUFFER), n, scale, carray(sums, (3,)))
+        approximate_entries(rebuilt(kind, fields), _buffer_at(tile), n, scale, sums)
 
     signature = types.void(types.CPointer(int64), types.CPointer(number), uint64, float64, types.CPointer(float64))
     return callback(approximate, signature, f"{__name__}.{kind.__module__}.{kind.__name__}" if cached else None)
@@ -118,14 +118,24 @@ def _rebuilt(kind, fields):
         f"bits(fields[{2 * k}])" if is_float else f"array(fields[{2 * k}], fields[{2 * k + 1}])"
         for k, is_float in enumerate(_are_floats(kind.instance_class))
     )
-    namespace = {"bits": _float_of_bits, "array": _array_at}
+    namespace = {"bits": number_of, "array": _array_at}
     exec(f"def rebuild(kind, fields):\n    return kind({parts})", namespace)
     return namespace["rebuild"]
 
 
-@part
-def _float_of_bits(bits):
-    return np.int64(bits).view(np.float64)
+@intrinsic
+def _buffer_at(typing_context, address):
+    """Array of shape `BUFFER` at an address; Numba's `carray` would count references."""
+    kind = types.Array(address.dtype, len(BUFFER), "C")
+
+    def generate(context, builder, signature, arguments):
+        item = kind.dtype.bitwidth // 8
+        numbers = [[context.get_constant(types.intp, n) for n in part] for part in (BUFFER, (TILE * item, item))]
+        array, (shape, strides) = context.make_array(kind)(context, builder), numbers
+        populate_array(array, arguments[0], shape, strides, itemsize=strides[-1], meminfo=None)
+        return array._getvalue()
+
+    return kind(address), generate
 
 
 @intrinsic

@@ -6,7 +6,7 @@ import numpy as np
 from numba import float64, uint64
 
 from .._arrays import Array
-from .jit import inner, jit, part
+from .jit import jit, part
 from .pattern import variance_of
 
 WIDTH = 128  # columns scored at a time: their factors and scores stay in the cache
@@ -32,23 +32,25 @@ class Doubt(NamedTuple):
 
 
 @jit
-def best_columns(terms, doubt, excluded, out):
+def best_columns(terms, doubt, excluded, scratch, out):
     """Write the best columns j of each row i by ``left[i] @ right[j] + base[i] + shifts[i, j]``, best first.
 
     `terms` holds ``left, right, base, shifts``; columns of `right` beyond those of `left` are not used; `shifts` has a
     row for each row i, or one for all. `doubt.risk` standard deviations are deducted from the scores; they are computed
     only for columns that are among the best so far without the deduction. `excluded` holds ``indptr, indices, places``:
     columns ``places[indices[indptr[i]:indptr[i + 1]]]``, in increasing order, are left out, and a place of -1 leaves
-    out nothing. `out` holds ``scores, columns, counts``: scores and column numbers, of shape (n_rows, k), and how many
-    of them are filled. Ties are ordered by column.
+    out nothing. `scratch` holds arrays of shape (rank, WIDTH), (WIDTH,) and (n_rows,). `out` holds ``scores, columns,
+    counts``: scores and column numbers, of shape (n_rows, k), and how many of them are filled. Ties are in the
+    order of the columns.
     """
     left, right, base, shifts = terms
     indptr, indices, places = excluded
     scores, columns, counts = out
     n_rows, rank = left.shape
-    block, tile = np.zeros((rank, WIDTH)), np.zeros(WIDTH)
-    following = indptr[:-1].copy()  # the next entry of each row to exclude
-    counts[:] = 0
+    block, tile, following = scratch
+    block[:], tile[:], counts[:] = 0.0, 0.0, 0
+    for i in range(n_rows):
+        following[i] = indptr[i]  # the next entry of each row to exclude
     for start in range(0, right.shape[0], WIDTH):
         width = min(WIDTH, right.shape[0] - start)
         for j in range(width):
@@ -91,7 +93,7 @@ def exclude(indices, k, last, places, start, width, tile):
     return k
 
 
-@inner
+@part
 def keep_best(tile, width, start, doubt, i, scores, columns, count):
     """Insert scores above the lowest one into a heap whose root is the lowest; return the size of the heap."""
     for first in range(0, width, GROUP):

@@ -234,7 +234,8 @@ def best_columns(
         if neighbours is not None and patterns is not None:
             near = neighbours.scores(patterns.take_rows(np.arange(n_rows)[part]))
             shifts = shifts + (near if candidates is None else near[:, candidates])
-        topk.best_columns((left[part], right, base[part], shifts), own, left_out, out)
+        scratch = np.empty((left.shape[1], topk.WIDTH)), np.empty(topk.WIDTH), np.empty(out[2].size, np.uint64)
+        topk.best_columns((left[part], right, base[part], shifts), own, left_out, scratch, out)
 
     if width:
         with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:

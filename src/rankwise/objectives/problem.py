@@ -275,7 +275,8 @@ class Problem:
         """Return a key of the compiled code that this problem needs, and a tiny problem that needs the same code."""
         few = self.observations.few_targets(6)
         weights = None if self.observations.weights is None else np.ones(6)
-        small = Observations.from_coo([0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0], few, weights=weights)
+        indptr, indices = np.arange(0, 7, 2, dtype=np.uint64), np.array([0, 1, 1, 2, 0, 2], np.uint32)
+        small = Observations(indptr, indices, few, (3, 3), weights)
         offsets = None if self.fixed_offsets is None else Offsets.zero(small.shape)
         key = type(self.loss.formula), self.dtype, weights is None, offsets is None, self.everywhere
         return key, self._like(small, self.loss, 1, offsets)

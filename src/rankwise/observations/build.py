@@ -66,8 +66,7 @@ def check_csr(indptr: Array, indices: Array, shape: tuple[int, int]) -> None:
     check_some(indices.size, shape)
     valid = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indptr.shape == (shape[0] + 1,)
     valid = valid and bool(indptr[0] == 0 and indptr[-1] == indices.size and np.all(indptr[:-1] <= indptr[1:]))
-    valid = valid and int(indices.max()) < shape[1] and pattern.rows_sorted(indptr, indices)
-    if not valid or pattern.first_repeat(indptr, indices) >= 0:
+    if not valid or int(indices.max()) >= shape[1] or first_disorder(indptr, indices) >= 0:
         raise DataError(
             "`indptr` (uint64) and `indices` (uint32) are not a sorted CSR pattern of this shape without repeats; "
             "use `Observations.from_coo` or `from_sparse`."
@@ -178,18 +177,30 @@ def as_numbers(chosen: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
 
 
 def sort_entries(
-    rows: NDArray[np.uint32], cols: NDArray[np.uint32], shape: tuple[int, int]
+    rows: NDArray[np.uint32], cols: NDArray[np.uint32], shape: tuple[int, int], *, by_col: bool = False
 ) -> tuple[NDArray[np.uint64], Array]:
-    """Row starts, and the stable order of the entries by row, then column. Costs O(n_observed + n_rows + n_cols)."""
+    """Row starts, and the stable order of the entries by row, then column. Costs O(n_observed + n_rows + n_cols).
+
+    `by_col` says that the entries are in the order of their columns already, as in a CSR matrix to be transposed.
+    """
     counter = np.uint32 if rows.size < 2**32 else np.uint64
     order = np.arange(rows.size, dtype=counter)
     out = np.empty_like(order)
-    for keys, size in ((cols, shape[1]), (rows, shape[0])):  # least significant key first, as in a radix sort
-        starts = np.zeros(size + 1, dtype=np.uint64)
-        pattern.count_keys(keys, starts)
-        pattern.place_by_key(keys, order, starts.copy(), out)
+    by_key = (cols, shape[1]), (rows, shape[0])  # least significant key first, as in a radix sort
+    for keys, size in by_key[by_col:]:
+        starts, free = np.zeros((2, size + 1), dtype=np.uint64)
+        pattern.sort_by_key(keys, order, starts, free, out)
         order, out = out, order
     return starts, order
+
+
+def first_disorder(indptr: Array, indices: Array) -> int:
+    """Number of the first entry whose column is not above that of its predecessor in the row; -1 if there is none."""
+    falls = np.flatnonzero(indices[1:] <= indices[:-1]) + 1
+    is_start = np.zeros(indices.size + 1, bool)
+    is_start[indptr.astype(np.intp)] = True
+    inside = falls[~is_start[falls]]
+    return int(inside[0]) if inside.size else -1
 
 
 def merge_repeats(
@@ -206,12 +217,12 @@ def merge_repeats(
     the weights, if there are weights; ``"last"`` keeps the last of the repeated entries.
     """
     check_duplicates(duplicates)
-    k = int(pattern.first_repeat(indptr, indices))
+    k = first_disorder(indptr, indices)
     if k >= 0 and weights is not None and not weights.all():  # a repeat of weight zero is none
         used = np.flatnonzero(weights)
         indptr = np.searchsorted(used, indptr.astype(np.int64)).astype(np.uint64)
         indices, targets, weights = indices[used], targets[used], weights[used]
-        k = int(pattern.first_repeat(indptr, indices))
+        k = first_disorder(indptr, indices)
     if k < 0:
         return indptr, indices, targets, weights
     if duplicates == "error":

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import Array
 from .._errors import DataError, SettingError
-from ..kernels import pattern
 from . import build
 from .entries import Entries
 from .frames import is_frame, read_long, read_wide
@@ -189,7 +188,7 @@ class Observations(Labelled):
         starts, stored, values = build.compressed_arrays(matrix)
         indptr = starts.astype(np.uint64)
         indices, n_cols = build.as_indices(stored, matrix.shape[1], "column")
-        if not pattern.rows_sorted(indptr, indices) or pattern.first_repeat(indptr, indices) >= 0:
+        if build.first_disorder(indptr, indices) >= 0:
             return None
         targets, shape = build.as_values(values, indices.size, "values"), (matrix.shape[0], n_cols)
         return cls._valid(indptr, indices, targets, shape, None, _checked_labels(labels, shape))
@@ -317,7 +316,7 @@ class Observations(Labelled):
     def transposed(self) -> "Observations":
         """Entries of the transpose: rows and columns exchanged."""
         labels = LabelIndex(self.col_labels, self.shape[1], "row"), LabelIndex(self.row_labels, self.shape[0], "column")
-        return part_of(self.shape[::-1], self.indices, self.rows, self.targets, self.weights, labels)
+        return part_of(self.shape[::-1], self.indices, self.rows, self.targets, self.weights, labels, by_col=True)
 
     def take(self, entries: ArrayLike) -> "Observations":
         """Observations of the same shape and labels with only the chosen entries (a mask or entry numbers)."""
@@ -384,11 +383,11 @@ AnyEntries = Observations | Entries
 
 
 def part_of(
-    shape: Shape, rows: Array, cols: Array, targets: Array, weights: Array | None, labels: Labels
+    shape: Shape, rows: Array, cols: Array, targets: Array, weights: Array | None, labels: Labels, by_col: bool = False
 ) -> Observations:
-    """Observations of valid entries in any order, such as some of those of a larger matrix."""
+    """Observations of valid entries, such as some of a larger matrix, in any order; `by_col`: as in `sort_entries`."""
     row_of, col_of = (side.astype(np.uint32) for side in (rows, cols))
-    indptr, order = build.sort_entries(row_of, col_of, shape)
+    indptr, order = build.sort_entries(row_of, col_of, shape, by_col=by_col)
     weights = None if weights is None else weights[order]
     build.check_weights(weights)
     valid = _checked_labels(labels, shape)
