@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
-from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
+from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign, SizedPenalty
 from ..model import Cells, LearnedSide
 
 
@@ -102,8 +102,8 @@ class Side:
     ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
-        term of all cells takes the place of the shared quadratic.
+        The shared quadratic, if any, is of a type that `rankwise.kernels.row_parts` has rules for, and the penalty a
+        `rankwise.penalties.Penalty` on the factors. A term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))
@@ -117,10 +117,11 @@ class Side:
         if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
             shared = shared.prepared(design.padded(), prior)
         absent = Absent(self.keys, settings.held_back)
-        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
+        sized = None if penalty is None else SizedPenalty(penalty, self.rank)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, sized, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        half = HalfSweep(*sums[:4], *np.split(sums[4:], 2))
+        half = HalfSweep(*sums[:5], *np.split(sums[5:], 2))
         if cells is None:
             return half
         loss = half.loss + cells.expected(self.row_moments(cells), moments)
@@ -167,6 +168,7 @@ class HalfSweep:
     halvings: float = 0.0  # number of times that a row's step was halved
     logs: float = 0.0  # half the sum of the log variances
     curvatures: float = 0.0  # of the quadratic approximations
+    penalties: float = 0.0
     # (d,): expected squared distances of each component from its prior mean
     squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
     # (d,): squared means, times the rows' multipliers
