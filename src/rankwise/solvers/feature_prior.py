@@ -15,9 +15,9 @@ from ..observations import Features
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 
 MOST_DENSE = 500  # features up to which the weights are solved for exactly, with an eigendecomposition per sweep
-STEPS = 4  # of conjugate gradients per sweep, for more features
+CG_STEPS = 4  # of conjugate gradients per sweep, for more features
 FIRST_RIDGE = 20.0  # in units of the mean square of a group's nonzero features: as if 20 more rows had a weight of zero
-RIDGES = (1e-3, 1e6)  # least and largest ridge, in the same units
+RIDGE_RANGE = (1e-3, 1e6)  # least and largest ridge, in the same units
 
 
 @dataclass
@@ -123,7 +123,7 @@ class FeaturePrior:
         squares = features.by_group(self.weights**2 @ precisions)
         units = _units(features)
         learned = np.maximum(determined, 0.0) / np.maximum(squares, 1e-30)
-        self.ridges = np.clip(learned, RIDGES[0] * units, RIDGES[1] * units)
+        self.ridges = np.clip(learned, RIDGE_RANGE[0] * units, RIDGE_RANGE[1] * units)
 
 
 @dataclass
@@ -249,7 +249,7 @@ def _by_conjugate_gradients(
     solution, residual = np.zeros_like(gradient), gradient
     direction = inverse * residual
     squared = np.sum(residual * direction, axis=0)
-    for _ in range(STEPS):
+    for _ in range(CG_STEPS):
         product = by_component * (matrix.T @ (by_row[:, None] * (matrix @ direction))) + ridges[:, None] * direction
         step = _ratio(squared, np.sum(direction * product, axis=0))
         solution, residual = solution + step * direction, residual - step * product
