@@ -18,6 +18,7 @@ from ..objectives.sides import Side
 from ..penalties import Penalty
 from .base import NamedSolver
 from .marginals import without_factors
+from .resume import restore_priors
 from .shapes import Penalties, check_penalties, given_rank, needs_of, penalties_in_units, shaped_start
 from .sweep_state import OFFSETS, SweepState, place_constant, stored_spread
 from .sweeps import Sweeps
@@ -156,6 +157,7 @@ class FactorSweeps(Sweeps):
                 means = np.array(side.means)
                 means[:, : side.rank] = penalty.feasible(side.factors)
                 side.means = means
+        restore_priors(problem, state, start, self.make_priors)
 
     def _first_precision(self, state: SweepState) -> tuple[float, float]:
         return max(self.ridge, LEAST_RIDGE), 0.0
@@ -197,10 +199,12 @@ class FactorSweeps(Sweeps):
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         if state.spread:
             self._sharpen(state, state.spread)
+        state.learn_priors(self.make_priors)
         loss = penalty = 0.0
-        for side, other in state.sides:
+        for k, (side, other) in enumerate(state.sides):
             sums = self._improve(problem, state, side, other)
-            loss, penalty = sums.loss, penalty + 0.5 * float(side.precisions @ sums.weighted_squares) + sums.penalties
+            ridge = 0.5 * float(side.precisions @ state.weighted_squares(k, sums))
+            loss, penalty = sums.loss, penalty + ridge + sums.penalties
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
         return loss + penalty
