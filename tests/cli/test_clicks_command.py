@@ -50,7 +50,9 @@ def test_it_says_that_there_are_no_values_and_what_each_part_is_worth(folder, tm
 def test_times_may_be_numbers_or_dates_and_the_latest_clicks_are_held_out(folder, tmp_path, pairs, column):
     users, films, times = pairs
     arguments = ("--implicit", "--time", column, "--held-out", 0.25, "--rank", 3, "--json", "-o", tmp_path / "m")
-    found = json.loads(run("fit", folder / "clicks.csv", *arguments).stdout)
+    done = run("fit", folder / "clicks.csv", *arguments)
+    found = json.loads(done.stdout)
+    assert f"not used: '{'timestamp' if column == 'day' else 'day'}'." in done.stderr
     clicks = rw.Observations.from_labels(users, films, times.astype(float))
     train, test = rw.selection.split_within_rows(clicks, 0.25, time=clicks.targets)
     kept = np.column_stack((train.row_labels[train.rows], train.col_labels[train.cols]))
@@ -91,6 +93,7 @@ def test_evaluate_scores_rankings_beside_the_most_popular_columns(folder, tmp_pa
     assert list(scores) == sorted(counts[free], reverse=True)[:5] and len(labels) == 5
     assert found["baselines"]["most popular"]["k"] == 3
     shown = run("evaluate", folder / "clicks.rankwise", tmp_path / "held.csv").stdout
+    assert f"{expected.n_known} entries of the training part: left out" in shown and expected.n_known > 0
     refused = run("evaluate", folder / "clicks.rankwise", tmp_path / "held.csv", "--least", 4, code=1)
     assert "--least needs values" in refused.stderr
     assert "recall@20" in shown and "most popular" in shown
@@ -100,8 +103,10 @@ def test_models_of_ratings_are_ranked_when_asked(folder, tmp_path):
     rng = np.random.default_rng(0)
     lines = [f"{i},{j},{1 + (i * j) % 5}" for i in range(20) for j in rng.permutation(15)[:8]]
     (tmp_path / "r.csv").write_text("user,film,rating\n" + "\n".join(lines) + "\n")
-    run("fit", tmp_path / "r.csv", "--rank", 2, "--held-out", 0.2, "-o", tmp_path / "m")
-    arguments = ("evaluate", tmp_path / "m", tmp_path / "r.csv")
+    run("fit", tmp_path / "r.csv", "--rank", 2, "-o", tmp_path / "m")
+    others = {f"{i},{j},{1 + (i * j) % 5}" for i in range(20) for j in range(15)} - set(lines)
+    (tmp_path / "later.csv").write_text("user,film,rating\n" + "\n".join(sorted(others)) + "\n")
+    arguments = ("evaluate", tmp_path / "m", tmp_path / "later.csv")
     found = json.loads(run(*arguments, "--top", 4, "--least", 3, "--json").stdout)
     assert found["scores"]["k"] == 4 and found["scores"]["n_rows"] > 0
     assert "add --top" in run(*arguments, "--least", 3, code=1).stderr

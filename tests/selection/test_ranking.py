@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, ndcg_score
 
 import rankwise as rw
 from rankwise import DataError, MatrixCompletion, Observations, SettingError
-from rankwise.selection import ranking_scores, split_rows, split_within_rows
+from rankwise.selection import most_popular, ranking_scores, split_rows, split_within_rows
 
 
 def planted(seed=0, shape=(30, 25)):
@@ -77,6 +77,18 @@ def test_labels_are_matched_and_unknown_columns_count_as_missed():
     assert (both.recall, both.n_rows) == (0.5, 1)
     with pytest.raises(DataError, match="no relevant entry in a row of the model"):
         ranking_scores(model, Observations.from_labels(["new"], ["x"], [1.0]))
+
+
+def test_training_entries_are_not_held_out_and_are_counted():
+    seen = Observations.from_coo([0, 0, 1, 2], [0, 1, 2, 3], np.ones(4), (3, 6))
+    model = most_popular(rw.solve(rw.Problem(seen, "square"), "eglrl", rank=1).model)
+    held_out = Observations.from_coo([0, 1, 1, 2], [4, 5, 3, 0], np.ones(4), (3, 6))
+    both = Observations.from_coo([0, 0, 1, 1, 1, 2, 2], [1, 4, 2, 3, 5, 0, 3], np.ones(7), (3, 6))
+    scores, again = (ranking_scores(model, part, 3) for part in (held_out, both))
+    assert again == scores._replace(n_known=3)
+    assert ranking_scores(model, both, 3, exclude_seen=False).n_known == 0
+    with pytest.raises(DataError, match="not a training entry"):
+        ranking_scores(model, seen)
 
 
 @pytest.mark.parametrize("option, message", [({"k": 0}, "`k` must be a positive"), ({"least": "4"}, "`least` must be")])

@@ -80,6 +80,8 @@ def _rank(model: LowRankModel, options: EvaluateOptions) -> None:
     else:
         rows = plural(scores["model"].n_rows, "row")
         clicks.show_rankings(f"{options.model}: the {k} best columns of {rows} of {options.held_out}", scores)
+        if n_known := scores["model"].n_known:
+            console().print(f"{plural(n_known, 'entry')} of the training part: left out, as these are not recommended.")
 
 
 def offsets_alone(model: LowRankModel) -> LowRankModel:

@@ -50,6 +50,8 @@ class Reading:
         Read rows and columns only, no values.
     missing : float, optional
         Value that means "not observed": entries that have it are left out.
+    elsewhere : str, optional
+        A column that the caller reads by itself, so that the notes do not call it unused.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Reading:
     skip_bad_lines: bool = False
     pairs: bool = False
     missing: float | None = None
+    elsewhere: str | None = None
 
     def __post_init__(self) -> None:
         """Check `missing`."""
@@ -175,10 +178,11 @@ def place(names: Sequence[str] | None, columns: Sequence[Sequence[str]], how: Re
     return {role: places[role] for role in how.roles}
 
 
-def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int) -> str:
-    """Describe the role of each column."""
+def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int, elsewhere: str | None = None) -> str:
+    """Describe the role of each column; a column that is used `elsewhere`, by name or number, is not mentioned."""
     used = ", ".join(f"{SAID[role]}s from {_called(at, names)}" for role, at in places.items())
-    unused = [_called(at, names) for at in range(n_fields) if at not in places.values()]
+    others = [at for at in range(n_fields) if at not in places.values() and elsewhere != str(at + 1)]
+    unused = [_called(at, names) for at in others if _called(at, names) != repr(elsewhere)]
     return used + (f"; not used: {', '.join(unused)}" if unused else "")
 
 

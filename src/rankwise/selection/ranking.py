@@ -39,6 +39,8 @@ class RankingScores(NamedTuple):
         Share of all columns that are recommended to at least one row.
     popularity : float
         Mean number of training entries of a recommended column; NaN if the model does not know its training entries.
+    n_known : int
+        Number of held-out entries that were left out because they are training entries, which are not recommended.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class RankingScores(NamedTuple):
     hit_rate: float
     coverage: float
     popularity: float
+    n_known: int = 0
 
     def titled(self) -> list[tuple[str, float, str]]:
         """Names, values and units of the scores, for tables."""
@@ -78,8 +81,8 @@ def ranking_scores(
 ) -> RankingScores:
     """Score a model's recommendations against held-out entries.
 
-    All columns are ranked except those of the row's training entries; ties go to the lower column number. Costs
-    O(n_rows n_cols rank) without a dense matrix.
+    All columns are ranked except those of the row's training entries, which do not count as held out either; ties go to
+    the lower column number. Costs O(n_rows n_cols rank) without a dense matrix.
 
     Parameters
     ----------
@@ -117,15 +120,18 @@ def ranking_scores(
     relevant = held_out if least is None else held_out.take(held_out.targets >= least)
     rows = model.row_index.align(relevant.row_index, unknown="skip")[relevant.rows]
     cols = model.col_index.align(relevant.col_index, unknown="skip")[relevant.cols]
-    known = rows >= 0
+    known, n_known = rows >= 0, 0
+    if model.seen is not None and options.get("exclude_seen", True):
+        trained = model.seen.are_among(rows, cols, model.shape[1])
+        known, n_known = known & ~trained, int(np.count_nonzero(trained))
     if not known.any():
-        raise DataError("`held_out` has no relevant entry in a row of the model.")
+        raise DataError("`held_out` has no relevant entry in a row of the model that is not a training entry.")
     scored, place = np.unique(rows[known], return_inverse=True)
     best = ranked_columns(model, scored, k, **options)
     n_seen = np.full(model.shape[1], np.nan)
     if model.seen is not None:
         n_seen = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)
-    return scores_of_columns(best.columns, place, cols[known], n_seen)
+    return scores_of_columns(best.columns, place, cols[known], n_seen)._replace(n_known=n_known)
 
 
 def _model_of(model: Any) -> LowRankModel:
