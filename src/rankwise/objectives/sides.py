@@ -10,8 +10,9 @@ from numpy.typing import DTypeLike, NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
-from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
+from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign, SizedPenalty
 from ..model import Cells, LearnedSide
+from ..observations import Features
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,17 @@ class Side:
     multipliers: Array  # (n,): factor of each row's precisions
     offset: bool  # whether this side has offsets
     keys: Array = field(default_factory=lambda: NO_KEYS)  # (n,): by which entries are held back, if any are
+    features: Features | None = None  # of the rows, if any are known
 
     @classmethod
-    def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
+    def empty(
+        cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike, features: Features | None = None
+    ) -> "Side":
         """A side without factors, and with offsets of zero if it has any."""
         shape = (size, int(offset))
         means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
-        return cls(engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype), offset)
+        parts = engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype)
+        return cls(*parts, offset, features=features)
 
     @classmethod
     def from_learned(cls, learned: LearnedSide, engine: Engine) -> "Side":
@@ -102,8 +107,8 @@ class Side:
     ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
-        term of all cells takes the place of the shared quadratic.
+        The shared quadratic, if any, is of a type that `rankwise.kernels.row_parts` has rules for, and the penalty a
+        `rankwise.penalties.Penalty` on the factors. A term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
             return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))
@@ -117,10 +122,11 @@ class Side:
         if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
             shared = shared.prepared(design.padded(), prior)
         absent = Absent(self.keys, settings.held_back)
-        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
+        sized = None if penalty is None else SizedPenalty(penalty, self.rank)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, sized, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        half = HalfSweep(*sums[:4], *np.split(sums[4:], 2))
+        half = HalfSweep(*sums[:5], *np.split(sums[5:], 2))
         if cells is None:
             return half
         loss = half.loss + cells.expected(self.row_moments(cells), moments)
@@ -152,7 +158,8 @@ class Side:
         sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
         positive = (self.precisions > 0).all() and (self.multipliers > 0).all()
         keyed = self.keys.dtype == np.uint32 and self.keys.shape in ((0,), (n,))
-        return sound and keyed and bool((self.variances >= 0).all() and positive)
+        known = self.features is None or self.features.shape[0] == n
+        return sound and keyed and known and bool((self.variances >= 0).all() and positive)
 
     def largest(self) -> Array:
         """Largest absolute value of each factor's means."""
@@ -167,6 +174,7 @@ class HalfSweep:
     halvings: float = 0.0  # number of times that a row's step was halved
     logs: float = 0.0  # half the sum of the log variances
     curvatures: float = 0.0  # of the quadratic approximations
+    penalties: float = 0.0
     # (d,): expected squared distances of each component from its prior mean
     squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
     # (d,): squared means, times the rows' multipliers

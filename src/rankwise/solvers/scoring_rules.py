@@ -30,10 +30,10 @@ from ..observations import Observations
 from ..spectral import widen
 from ..spectral.blocks import right_svd
 from .altmin import unit_terms
+from .factor_sweeps import FactorSweeps
 from .folding import fold_in
 from .loop import solve
 from .scaled_svd import N_EXTRA, Scales, power_of, scaled_matrix
-from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
