@@ -127,11 +127,14 @@ def test_options_that_do_not_apply_are_refused(folder, tmp_path, arguments, mess
     assert message in done.stderr and not (tmp_path / "m").exists()
 
 
-def test_the_report_has_the_scores_of_evaluate(folder, tmp_path):
-    run("report", folder / "clicks.rankwise", "--data", folder / "clicks.csv", "-o", tmp_path / "page.html")
+def test_the_report_has_the_scores_of_evaluate(folder, tmp_path, pairs):
+    known, later = set(zip(*pairs[:2], strict=True)), tmp_path / "later.csv"
+    others = [f"u{i},f{j}" for i in range(N_USERS) for j in range(N_FILMS) if (f"u{i}", f"f{j}") not in known]
+    later.write_text("user,film\n" + "\n".join(others[::3]) + "\n")
+    run("report", folder / "clicks.rankwise", "--data", later, "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     contents = json.loads(text.split('id="contents">')[1].split("</script>")[0])
-    found = json.loads(run("evaluate", folder / "clicks.rankwise", folder / "clicks.csv", "--json").stdout)
+    found = json.loads(run("evaluate", folder / "clicks.rankwise", later, "--json").stdout)
     titles = {title: (value, popular) for title, value, popular, _ in contents["clicks"]["scores"]}
     assert titles["recall@20"] == pytest.approx(
         (found["scores"]["recall"], found["baselines"]["most popular"]["recall"])

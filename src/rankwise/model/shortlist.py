@@ -12,9 +12,9 @@ from ..observations.build import rows_of
 LEAST_ROWS = 16  # for fewer rows, the exact scores of all columns take no longer
 LEAST_RANK = 24  # as measured by benchmarks/bench_recommend.py
 MOST_SHARE = 0.25  # of the columns; a longer list saves too little
-LARGEST = 1e30  # scores above may overflow in single precision
+MOST_SCORE = 1e30  # scores above may overflow in single precision
 SINGLE, DOUBLE = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
-TINY = 1e-37  # products below lose digits in single precision
+LEAST_PRODUCT = 1e-37  # products below lose digits in single precision
 
 
 class Shortlist(NamedTuple):
@@ -37,7 +37,7 @@ class Shortlist(NamedTuple):
             return None
         right = right[:, :rank]
         length = float(np.sqrt(np.einsum("ij,ij->i", right, right, dtype=np.float64).max(initial=0.0)))
-        return cls(np.ascontiguousarray(right, np.float32), length) if length < LARGEST else None
+        return cls(np.ascontiguousarray(right, np.float32), length) if length < MOST_SCORE else None
 
     def columns(
         self, left: Array, base: Array, shifts: Array, excluded: tuple[Array, Array, Array], n: int
@@ -59,9 +59,9 @@ class Shortlist(NamedTuple):
         """
         lengths, rank = np.sqrt(np.einsum("ij,ij->i", left, left)), left.shape[1] + 16
         sizes = lengths * self.length + np.abs(shifts).max(axis=1, initial=0.0)
-        if not sizes.max(initial=0.0) < LARGEST or lengths.max(initial=0.0) > LARGEST:  # or not a number
+        if not sizes.max(initial=0.0) < MOST_SCORE or lengths.max(initial=0.0) > MOST_SCORE:  # or not a number
             return None
-        margins = rank * (SINGLE * sizes + DOUBLE * np.abs(base) + TINY * (1.0 + lengths + self.length))
+        margins = rank * (SINGLE * sizes + DOUBLE * np.abs(base) + LEAST_PRODUCT * (1.0 + lengths + self.length))
         scores = left.astype(np.float32) @ self.right.T
         scores += shifts.astype(np.float32)
         indptr, indices, places = excluded

@@ -13,7 +13,7 @@ from .._errors import DataError
 from ..engines import usable_cores
 from ..model.ranking import Scores, Seen, best_columns
 from ..observations import Observations
-from ..solvers.scoring_rules import MOST_DENSE, ClickParts, ScoringRule, size_of
+from ..solvers.scoring_rules import MOST_DENSE_COLUMNS, ClickParts, ScoringRule, size_of
 from .ranking import hits_of
 from .splits import generator, split_within_rows
 
@@ -106,7 +106,7 @@ def _families(parts: ClickParts, ranks: tuple[int, ...]) -> Iterator[tuple[Scori
     for p, q in POWERS:
         for c in SCORE_POWERS:
             yield ScoringRule(p, q, c, ranks[-1], neighbours=kind), ranks
-    if n_cols <= MOST_DENSE:
+    if n_cols <= MOST_DENSE_COLUMNS:
         p, q = POWERS[0]
         for power, ridge in REGRESSIONS:
             base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], neighbours="ridge", ridge=ridge, ridge_power=power)

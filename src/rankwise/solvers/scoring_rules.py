@@ -43,7 +43,7 @@ N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
 N_SWEEPS = 12  # weighted sweeps of a fit
 N_WARM_SWEEPS = 2  # of a fit that starts from the factors of other weights
-MOST_DENSE = 8000  # columns up to which inner products of all columns are stored as a dense matrix
+MOST_DENSE_COLUMNS = 8000  # columns up to which inner products of all columns are stored as a dense matrix
 N_DENSE = 4  # dense matrices of each kind that are stored
 WELL_POSED = 1e4  # bound on the condition of a regression up to which float32 is accurate enough
 
@@ -138,7 +138,7 @@ class Spectrum(NamedTuple):
 class Gram(NamedTuple):
     """Inner products of the scaled columns, without their diagonal, which would add only to what a row has.
 
-    The matrix is sparse, or dense for at most `MOST_DENSE` columns.
+    The matrix is sparse, or dense for at most `MOST_DENSE_COLUMNS` columns.
     """
 
     off_diagonal: Any
@@ -174,7 +174,7 @@ class ClickParts:
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
         self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
         self.spectrum = lru_cache(maxsize=N_SPECTRA)(self._spectrum)
-        self.dense = self.R.shape[1] <= MOST_DENSE
+        self.dense = self.R.shape[1] <= MOST_DENSE_COLUMNS
         self.gram = lru_cache(maxsize=N_DENSE if self.dense else 1)(self._gram)
         self.regression = lru_cache(maxsize=N_DENSE)(self._regression)
         self.sweeps = lru_cache(maxsize=8)(self._sweeps)
