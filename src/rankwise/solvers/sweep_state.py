@@ -13,7 +13,7 @@ from ..losses import Loss
 from ..model import Learned, LearnedSide, Offsets
 from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
-from ..objectives.sides import RowSettings, Side
+from ..objectives.sides import HalfSweep, RowSettings, Side
 from .held_back import HeldBack
 from .row_priors import RowPrior
 from .steps import bisect, tilted
@@ -126,6 +126,11 @@ class SweepState:
         held.limit = 0
         self.weight += held.weight
         return True
+
+    def measure_curvature(self, half: HalfSweep) -> None:
+        """Take the mean curvature from a half sweep, if it has any."""
+        if half.curvatures > 0:
+            self.curvature = half.curvatures / self.weight
 
     def measure(self) -> None:
         """Compute the loss of the entries held back, if there are any."""

@@ -25,6 +25,7 @@ from .row_priors import PRIORS, PatternPrior, RowPrior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
+AXES = ("rows", "columns")
 OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
@@ -97,7 +98,7 @@ class Sweeps(Solver[Problem, SweepState]):
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
-        state.cost = self._improve(problem, state, state.cols, state.rows).loss
+        state.cost = self._improve(problem, state, AXES[1:])[0].loss
         state.place(problem)
         return state
 
@@ -135,12 +136,13 @@ class Sweeps(Solver[Problem, SweepState]):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _improve(self, problem: Problem, state: SweepState, side: Side, other: Side) -> HalfSweep:
-        cells = problem.cells_of("rows" if side is state.rows else "columns")
-        sums = side.improve(other, state.settings(self.uncertain), cells=cells)
-        if sums.curvatures > 0:
-            state.curvature = sums.curvatures / state.weight
-        return sums
+    def _improve(self, problem: Problem, state: SweepState, axes: tuple[str, ...] = AXES) -> list[HalfSweep]:
+        """Solve the rows, then the columns, before any sum is read: on a cluster this is one round trip."""
+        sides, settings = dict(zip(AXES, state.sides, strict=True)), state.settings(self.uncertain)
+        halves = [sides[axis][0].improve(sides[axis][1], settings, cells=problem.cells_of(axis)) for axis in axes]
+        for half in halves:
+            state.measure_curvature(half)
+        return halves
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
@@ -243,9 +245,8 @@ class FactorSweeps(Sweeps):
         if state.spread:
             self._sharpen(state, state.spread)
         loss = penalty = 0.0
-        for side, other in state.sides:
-            sums = self._improve(problem, state, side, other)
-            loss, penalty = sums.loss, penalty + 0.5 * float(side.precisions @ sums.weighted_squares)
+        for (side, _), half in zip(state.sides, self._improve(problem, state), strict=True):
+            loss, penalty = half.loss, penalty + 0.5 * float(side.precisions @ half.weighted_squares)
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
         return loss + penalty
@@ -380,12 +381,11 @@ class BayesSweeps(Sweeps):
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         self._learn_priors(state)
         bound = loss = 0.0
-        for k, (side, other) in enumerate(state.sides):
-            sums, n = self._improve(problem, state, side, other), side.means.shape[0]
-            loss = sums.loss
-            squares = sums.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
+        for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
+            loss, n = half.loss, side.means.shape[0]
+            squares = half.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
             side.precisions = n / np.maximum(squares, 1e-30)
-            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs
+            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - half.logs
         state.previous_cost, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
@@ -396,5 +396,5 @@ class BayesSweeps(Sweeps):
             return
         if not state.priors:
             state.priors = self.make_priors(state)
-        for prior, (side, other) in zip(state.priors, state.sides, strict=False):
-            prior.improve(side, other)
+        for prior, sides in zip(state.priors, state.sides, strict=False):
+            prior.improve(*sides)
