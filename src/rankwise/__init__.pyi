@@ -24,7 +24,7 @@ from .estimators import (
 from .losses import loss
 from .model import Everywhere, LowRankModel
 from .objectives import MultitaskRegression, Problem, Ridged
-from .observations import Observations
+from .observations import Features, Observations
 from .solvers import Checkpoint, fold_in, solve
 from .storage import write_shards
 
@@ -35,6 +35,7 @@ __all__ = [
     "ClusterError",
     "DataError",
     "Everywhere",
+    "Features",
     "ImplicitFactorization",
     "LossError",
     "LowRankImputer",

@@ -65,7 +65,8 @@ class FitRequest:
         offsets = solver.default_offsets if self.offsets == "auto" and not sweeps else self.offsets
         fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
-        problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
+        dtype = np.float64 if solver.compares_values else self.dtype
+        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem

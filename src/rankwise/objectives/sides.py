@@ -11,6 +11,7 @@ from .._checks import all_finite
 from ..engines import Engine, Shard
 from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
 from ..model import Cells, LearnedSide
+from ..observations import Features
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,17 @@ class Side:
     multipliers: Array  # (n,): factor of each row's precisions
     offset: bool  # whether this side has offsets
     keys: Array = field(default_factory=lambda: NO_KEYS)  # (n,): by which entries are held back, if any are
+    features: Features | None = None  # of the rows, if any are known
 
     @classmethod
-    def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
+    def empty(
+        cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike, features: Features | None = None
+    ) -> "Side":
         """A side without factors, and with offsets of zero if it has any."""
         shape = (size, int(offset))
         means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
-        return cls(engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype), offset)
+        parts = engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype)
+        return cls(*parts, offset, features=features)
 
     @classmethod
     def from_learned(cls, learned: LearnedSide, engine: Engine) -> "Side":
@@ -151,7 +156,8 @@ class Side:
         sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
         positive = (self.precisions > 0).all() and (self.multipliers > 0).all()
         keyed = self.keys.dtype == np.uint32 and self.keys.shape in ((0,), (n,))
-        return sound and keyed and bool((self.variances >= 0).all() and positive)
+        known = self.features is None or self.features.shape[0] == n
+        return sound and keyed and known and bool((self.variances >= 0).all() and positive)
 
     def largest(self) -> Array:
         """Largest absolute value of each factor's means."""

@@ -52,6 +52,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     - `truncates`: the factors may be rotated into singular vectors, so that a model of lower rank has the largest ones.
       Without `keeps_path` and `truncates`, the model has the factors as they are, and one rank.
     - `descends`: no step raises the value f(X), so the last point is the best one.
+    - `compares_values`: points are accepted by the values of f, which float32 tells apart only if the points differ by
+      the root of its rounding, 2e-4; estimators then compute in float64 whatever their `dtype`.
     - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank. `most_steps`: the limit
       if a step reports that the run is not settled (`StepReport.moving`).
     - `default_offsets`: the offsets that an estimator fits first if none are requested, "global" or "none".
@@ -74,6 +76,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     default_offsets: ClassVar[str] = "global"
     truncates: ClassVar[bool] = False
     descends: ClassVar[bool] = True
+    compares_values: ClassVar[bool] = False
     checkpoints: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = ()
     max_iter: int | None = None

@@ -328,7 +328,7 @@ class RowFolder:
             prior = restored_prior(start.prior)
             if not prior.is_sound(side, other):
                 raise DataError("The arrays of the model's row prior do not fit its sides; fit the model again.")
-            side.prior_means = prior.row_means(engine)
+            side.prior_means = prior.row_means(side)
             side.means = side.prior_means.copy()
         return side
 

@@ -31,8 +31,8 @@ class RowPrior(Protocol):
     def penalty(self, side: Side) -> NDArray[np.float64]:
         """Squared size of the parameters by component, times their ridge in units of the side's precisions."""
 
-    def row_means(self, engine: Engine) -> Array:
-        """Prior means of the rows in an engine's shards, whether or not they were in the fit."""
+    def row_means(self, side: Side) -> Array:
+        """Prior means of the rows of a side, whether or not they were in the fit."""
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only, the offset's among them."""
@@ -120,10 +120,10 @@ class PatternPrior:
         """Sum of the squared weights of each component, times the ridge."""
         return np.zeros(side.means.shape[1]) if self.squares is None else self.ridge * np.asarray(self.squares)
 
-    def row_means(self, engine: Engine) -> Array:
-        """Prior means of the rows in an engine's shards."""
-        lengths = pattern_lengths(engine, self.weights.dtype)
-        return gathered(engine, (1, self.weights), scale=lengths)[0]
+    def row_means(self, side: Side) -> Array:
+        """Prior means of the rows of a side, given their patterns."""
+        lengths = pattern_lengths(side.engine, self.weights.dtype)
+        return gathered(side.engine, (1, self.weights), scale=lengths)[0]
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only."""

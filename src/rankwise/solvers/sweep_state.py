@@ -1,5 +1,6 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -145,6 +146,23 @@ class SweepState:
             for (side, _), prior in zip(self.sides, priors, strict=True)
         )
         return Learned(rows, cols, uncertain, self.smoothing, count_power)
+
+    def learn_priors(self, make: "Callable[[SweepState], list[RowPrior]]") -> None:
+        """Improve the prior of each side, once there are factors; `make` makes them."""
+        if not self.rows.rank:
+            return
+        if not self.priors:
+            self.priors = make(self)
+        for prior, (side, other) in zip(self.priors, self.sides, strict=False):
+            prior.improve(side, other)
+
+    def weighted_squares(self, k: int, sums: HalfSweep) -> NDArray[np.float64]:
+        """Squares that the ridge of side k multiplies: of distances from prior means, and of the prior's weights."""
+        if not self.priors:
+            return sums.weighted_squares
+        side, _ = self.sides[k]
+        means, prior_means = (np.asarray(part, np.float64) for part in (side.means, side.prior_means))
+        return np.asarray(side.multipliers) @ (means - prior_means) ** 2 + self.priors[k].penalty(side)
 
     def settings(self, estimate_variances: bool) -> RowSettings:
         """Settings of the row solves."""

@@ -13,19 +13,20 @@ from ..kernels.expected import majorised
 from ..losses.units import Units
 from ..model import LowRankModel, Offsets
 from ..model.odds import OddsCalibration
+from ..model.ranking import AXES
 from ..objectives import Problem
 from ..objectives.sides import HalfSweep, Side
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
+from .feature_prior import side_priors
 from .held_back import HeldBack
 from .history import StepReport
 from .marginals import mean_offsets, without_factors
 from .resume import restore_priors, resumable_sides, resumed_side, side_places
-from .row_priors import PRIORS, PatternPrior, RowPrior
+from .row_priors import PRIORS, RowPrior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
-AXES = ("rows", "columns")
 OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
@@ -86,8 +87,8 @@ class Sweeps(Solver[Problem, SweepState]):
         problem.reset()
         engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
-            resumed_side(side, places, learned.uncertain, engine, problem.dtype)
-            for side, engine, places in zip((learned.rows, learned.cols), engines, numbers, strict=True)
+            resumed_side(side, places, learned.uncertain, engine, problem.dtype, problem.features.get(axis))
+            for axis, side, engine, places in zip(AXES, (learned.rows, learned.cols), engines, numbers, strict=True)
         )
         constant = 0.0 if start.offsets is None else float(start.offsets.constant)
         if start.offsets is None and self.offsets != "none":  # a model without offsets has a constant of zero
@@ -143,6 +144,10 @@ class Sweeps(Solver[Problem, SweepState]):
         for half in halves:
             state.measure_curvature(half)
         return halves
+
+    def make_priors(self, state: SweepState) -> list[RowPrior]:
+        """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
+        return side_priors(state.sides)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
@@ -232,6 +237,7 @@ class FactorSweeps(Sweeps):
         state.smoothing = 64 * (self.smoothing * state.spread) ** 2  # down to its last value after three sweeps
         for side, _ in state.sides:
             side.precisions[: side.rank] = max(self.ridge, LEAST_RIDGE)
+        restore_priors(problem, state, start, self.make_priors)
 
     def _first_precision(self, state: SweepState) -> tuple[float, float]:
         return max(self.ridge, LEAST_RIDGE), 0.0
@@ -244,9 +250,10 @@ class FactorSweeps(Sweeps):
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         if state.spread:
             self._sharpen(state, state.spread)
+        state.learn_priors(self.make_priors)
         loss = penalty = 0.0
-        for (side, _), half in zip(state.sides, self._improve(problem, state), strict=True):
-            loss, penalty = half.loss, penalty + 0.5 * float(side.precisions @ half.weighted_squares)
+        for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
+            loss, penalty = half.loss, penalty + 0.5 * float(side.precisions @ state.weighted_squares(k, half))
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
         return loss + penalty
@@ -364,22 +371,19 @@ class BayesSweeps(Sweeps):
             side.variances = np.full(side.means.shape, 1.0 / precision, side.means.dtype)
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
-        state.priors = self.make_priors(state)
-        restore_priors(problem, state, start, self.pattern_ridge)
+        restore_priors(problem, state, start, self.make_priors, self.pattern_ridge)
         state.odds = start.calibration if isinstance(start.calibration, OddsCalibration) else None
 
     def make_priors(self, state: SweepState) -> list[RowPrior]:
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
-        if not self.pattern_prior:
-            return []
-        return [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
+        return side_priors(state.sides, self.pattern_ridge if self.pattern_prior else None)
 
     def _first_precision(self, state: SweepState) -> tuple[float, float]:
         precision = self.start_precision * float(np.sqrt(state.scale * state.curvature))
         return precision, START / precision
 
     def _sweep(self, problem: Problem, state: SweepState) -> float:
-        self._learn_priors(state)
+        state.learn_priors(self.make_priors)
         bound = loss = 0.0
         for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
             loss, n = half.loss, side.means.shape[0]
@@ -389,12 +393,3 @@ class BayesSweeps(Sweeps):
         state.previous_cost, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
-
-    def _learn_priors(self, state: SweepState) -> None:
-        """Improve the prior of each side, once there are factors."""
-        if not state.rows.rank:
-            return
-        if not state.priors:
-            state.priors = self.make_priors(state)
-        for prior, sides in zip(state.priors, state.sides, strict=False):
-            prior.improve(*sides)
