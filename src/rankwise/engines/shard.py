@@ -54,6 +54,7 @@ class Shard(RowLines):
         self._allocate = allocate or (lambda name: np.zeros(piece.indices.size, dtype))
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
+        self.quadratic = loss.quadratic
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
         self._stored: Callable[[], Array] = lambda: loss.units.stored(piece.targets, dtype)
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
@@ -307,13 +308,17 @@ class Shard(RowLines):
     ) -> tuple[tuple[Array, Array], Array]:
         """Improved means and variances of the rows, given a `SideDesign` or a `Design`.
 
-        The sums are the four of the kernel, and those of `row_squares`.
+        The sums are the five of the kernel, and those of `row_squares`.
         """
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
-        entries = self._entries(design)
-        trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
+        entries, choosing = self._entries(design), False
+        if problem.penalty is not None:
+            problem = problem._replace(penalty=problem.penalty.compiled())
+            choosing = problem.penalty.n_choices > 0 and not self.quadratic
+        bounded = majorised(self.formula) and not choosing
+        trial = None if bounded else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.concatenate((sums, row_squares(*rows, problem.prior)))

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
-from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
+from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign, SizedPenalty
 from ..model import Cells, LearnedSide
 from ..observations import Features
 
@@ -106,12 +106,12 @@ class Side:
     ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
-        term of all cells takes the place of the shared quadratic.
+        The shared quadratic, if any, is of a type that `rankwise.kernels.row_parts` has rules for, and the penalty a
+        `rankwise.penalties.Penalty` on the factors. A term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
             loss = other.expected_loss(self, settings, None if cells is None else cells.transposed())
-            return HalfSweep(np.array([loss, 0.0, 0.0, 0.0]))
+            return HalfSweep(np.array([loss, 0.0, 0.0, 0.0, 0.0]))
         self.prior_means, self.multipliers = map(self.engine.kept, (self.prior_means, self.multipliers))
         design = other.design(settings.constant, self.offset, settings.smoothing)
         prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
@@ -122,13 +122,15 @@ class Side:
         if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
             shared = shared.prepared(design.padded(), prior)
         absent = Absent(self.keys, settings.held_back)
-        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
+        sized = None if penalty is None else SizedPenalty(penalty, self.rank)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, sized, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
         if cells is None:
             return HalfSweep(sums)
-        more = cells.expected(self.row_moments(cells), moments), 0.0, 0.0, cells.total
-        return HalfSweep(np.concatenate((np.asarray(sums)[:4] + more, np.asarray(sums)[4:])))
+        more = np.zeros_like(sums := np.asarray(sums))
+        more[0], more[3] = cells.expected(self.row_moments(cells), moments), cells.total
+        return HalfSweep(sums + more)
 
     def expected_loss(self, other: "Side", settings: RowSettings, cells: Cells | None = None) -> float:
         """Expected loss at both sides as they are, with the term of all cells; one pass over the observations."""
@@ -169,7 +171,7 @@ class HalfSweep(NamedTuple):
 
     Attributes
     ----------
-    sums : ndarray of shape (4 + 2 d,)
+    sums : ndarray of shape (5 + 2 d,)
         Or what NumPy makes one of.
     """
 
@@ -196,14 +198,19 @@ class HalfSweep(NamedTuple):
         return self._number(3)
 
     @property
+    def penalties(self) -> float:
+        """Sum of the penalties."""
+        return self._number(4)
+
+    @property
     def squares(self) -> NDArray[np.float64]:
         """Expected squared distances of each component from its prior mean, shape (d,)."""
-        return np.split(np.asarray(self.sums)[4:], 2)[0]
+        return np.split(np.asarray(self.sums)[5:], 2)[0]
 
     @property
     def weighted_squares(self) -> NDArray[np.float64]:
         """Squared means of each component, times the rows' multipliers, shape (d,)."""
-        return np.split(np.asarray(self.sums)[4:], 2)[1]
+        return np.split(np.asarray(self.sums)[5:], 2)[1]
 
     def _number(self, place: int) -> float:
         return float(np.asarray(self.sums)[place])
