@@ -28,10 +28,10 @@ from ..objectives import Problem
 from ..observations import Observations
 from ..spectral import block_svd, widen
 from .altmin import unit_terms
+from .factor_sweeps import FactorSweeps
 from .folding import fold_in
 from .loop import solve
 from .scaled_svd import N_EXTRA, Scales, power_of, scaled_matrix
-from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
