@@ -54,7 +54,7 @@ def at_known(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) 
 
 
 def marginal_at(model: "LowRankModel", rows: Array, cols: Array, rank: int | None = None) -> NDArray[np.float64]:
-    """Predictions on the link scale at row and column numbers, shape (n,); commands and the report score models by them.
+    """Predictions on the link scale at row and column numbers, shape (n,), by which commands and the report score.
 
     Where a number is -1, or the row or column has no training entry, the prediction is that of the other side.
     """
