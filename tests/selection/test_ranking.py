@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, ndcg_score
 
 import rankwise as rw
 from rankwise import DataError, MatrixCompletion, Observations, SettingError
-from rankwise.selection import most_popular, ranking_scores, split_rows, split_within_rows
+from rankwise.selection import ranking_scores, split_rows, split_within_rows
 
 
 def planted(seed=0, shape=(30, 25)):
@@ -79,18 +79,6 @@ def test_labels_are_matched_and_unknown_columns_count_as_missed():
         ranking_scores(model, Observations.from_labels(["new"], ["x"], [1.0]))
 
 
-def test_training_entries_are_not_held_out_and_are_counted():
-    seen = Observations.from_coo([0, 0, 1, 2], [0, 1, 2, 3], np.ones(4), (3, 6))
-    model = most_popular(rw.solve(rw.Problem(seen, "square"), "eglrl", rank=1).model)
-    held_out = Observations.from_coo([0, 1, 1, 2], [4, 5, 3, 0], np.ones(4), (3, 6))
-    both = Observations.from_coo([0, 0, 1, 1, 1, 2, 2], [1, 4, 2, 3, 5, 0, 3], np.ones(7), (3, 6))
-    scores, again = (ranking_scores(model, part, 3) for part in (held_out, both))
-    assert again == scores._replace(n_known=3)
-    assert ranking_scores(model, both, 3, exclude_seen=False).n_known == 0
-    with pytest.raises(DataError, match="not a training entry"):
-        ranking_scores(model, seen)
-
-
 @pytest.mark.parametrize("option, message", [({"k": 0}, "`k` must be a positive"), ({"least": "4"}, "`least` must be")])
 def test_settings_are_checked(fitted, option, message):
     with pytest.raises(SettingError, match=message):
@@ -146,3 +134,15 @@ def test_a_time_is_a_number_for_each_entry(time):
 def test_a_share_is_a_fraction_or_a_count(share):
     with pytest.raises(SettingError, match="`held_out` must be a positive integer or a fraction"):
         split_within_rows(planted(), share)
+
+
+def test_held_out_entries_of_the_training_data_do_not_count_as_missed():
+    seen = planted()
+    train, test = split_within_rows(seen, 0.2)
+    model = MatrixCompletion(max_iter=3).fit(train).model_
+    both = ranking_scores(model, seen, 5)
+    assert both.n_seen == train.n_observed
+    assert both._replace(n_seen=0) == ranking_scores(model, test, 5)
+    assert ranking_scores(model, seen, 5, exclude_seen=False).n_seen == 0
+    with pytest.raises(DataError, match=f"{train.n_observed} are among its training entries"):
+        ranking_scores(model, train, 5)

@@ -68,7 +68,7 @@ def _read_clicks(options: "FitOptions") -> tuple[Observations, Array | None]:
     """Clicks with their counts, and the latest time of each if there is a column of times."""
     if options.file.is_dir():
         raise DataError(f"{options.file} is a folder; --implicit reads files into memory, so name a file.")
-    table, clicks = read_clicks(options.file, replace(options, elsewhere=options.time))
+    table, clicks = read_clicks(options.file, options)
     if table.values is None:
         echo(f"{table.path}: no values are read; each of {plural(table.size, 'line')} is a click.", err=True)
     if options.time is None:

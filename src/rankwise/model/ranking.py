@@ -66,14 +66,10 @@ class Seen(NamedTuple):
         transpose = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
         return Seen(transpose.indptr.astype(np.uint64), transpose.indices.astype(np.uint32))
 
-    def n_among(self, rows: Array, cols: Array, n_cols: int) -> int:
-        """Return how many of these positions, of a matrix with `n_cols` columns, are among the entries."""
-        return int(np.count_nonzero(self.are_among(rows, cols, n_cols)))
-
-    def are_among(self, rows: Array, cols: Array, n_cols: int) -> NDArray[np.bool_]:
-        """Return which of these positions, of a matrix with `n_cols` columns, are among the entries; -1 is not."""
+    def contains(self, rows: Array, cols: Array, n_cols: int) -> NDArray[np.bool_]:
+        """Return whether each of these positions, of a matrix with `n_cols` columns, is among the entries."""
         keys = rows_of(self.indptr) * n_cols + self.indices
-        return np.isin(np.where((rows >= 0) & (cols >= 0), rows * n_cols + cols, -1), keys)
+        return np.isin(rows * n_cols + cols, keys)
 
     def to_sparse(self, n_cols: int) -> Any:
         """Ones at the positions, as a SciPy CSR array of shape (n_rows, n_cols)."""
