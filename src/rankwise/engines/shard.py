@@ -27,7 +27,7 @@ from ..spectral.tall import blended
 from .base import Buffers, Results
 from .lines import RowLines, row_squares
 from .offsets import Offsets
-from .operations import AnyOperation, Join, operation
+from .operations import AnyOperation, Join, Line, operation
 
 
 class Shard(RowLines):
@@ -238,7 +238,7 @@ class Shard(RowLines):
         by_col=("block",),
         by_block=True,
         prepare={"block": lambda block: pad_columns(block, block.dtype)},
-        kept=True,
+        kept=lambda block, width: (Line.of(block, width),),
     )
     def gather(self, block: Array, width: int) -> Array:
         """Sums of the rows of `block`, which are of this width, over every row's columns."""
@@ -251,7 +251,7 @@ class Shard(RowLines):
         by_row=("blocks", "scale"),
         by_col=("block",),
         prepare={"block": lambda block: pad_columns(block, block.dtype)},
-        kept=True,
+        kept=lambda block, width, *_: (Line.of(block, width),),
     )
     def gather_blend(
         self, block: Array, width: int, factors: tuple[Any, ...], blocks: tuple[Array, ...], scale: Array | None
@@ -301,7 +301,7 @@ class Shard(RowLines):
         by_col=("design",),
         by_block=True,
         prepare={"design": lambda design: design.padded()},
-        kept=True,
+        kept=lambda design, problem, means, variances: (Line.of(means), Line.of(variances)),
     )
     def solve_rows(
         self, design: Any, problem: RowProblem, means: Array, variances: Array

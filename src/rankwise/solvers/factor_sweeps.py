@@ -185,7 +185,7 @@ class FactorSweeps(Sweeps):
         for (side, _), block, ridge in zip(trial.sides, factors, self.ridges, strict=True):
             side.widen(block, max(ridge, LEAST_RIDGE))
         if self.penalties[0] is not None and self.penalties[0].fixes_scale:
-            self._improve(problem, trial, trial.cols, trial.rows)
+            self._improve(problem, trial, ("columns",))
         value = 0.0
         for _ in range(TRIAL_SWEEPS if self.n_init > 1 else 0):
             value = self._sweep(problem, trial)
@@ -201,10 +201,9 @@ class FactorSweeps(Sweeps):
             self._sharpen(state, state.spread)
         state.learn_priors(self.make_priors)
         loss = penalty = 0.0
-        for k, (side, other) in enumerate(state.sides):
-            sums = self._improve(problem, state, side, other)
-            ridge = 0.5 * float(side.precisions @ state.weighted_squares(k, sums))
-            loss, penalty = sums.loss, penalty + ridge + sums.penalties
+        for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
+            ridge = 0.5 * float(side.precisions @ state.weighted_squares(k, half))
+            loss, penalty = half.loss, penalty + ridge + half.penalties
         if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
             loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
         return loss + penalty

@@ -129,6 +129,11 @@ class SweepState:
         self.weight += held.weight
         return True
 
+    def measure_curvature(self, half: HalfSweep) -> None:
+        """Take the mean curvature from a half sweep, if it has any."""
+        if half.curvatures > 0:
+            self.curvature = half.curvatures / self.weight
+
     def measure(self) -> None:
         """Compute the loss of the entries held back, if there are any."""
         if self.held_back is not None and self.held_back.limit:

@@ -102,7 +102,7 @@ class Sweeps(Solver[Problem, SweepState]):
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
-        state.cost = self._improve(problem, state, state.cols, state.rows).loss
+        state.cost = self._improve(problem, state, ("columns",))[0].loss
         state.place(problem)
         return state
 
@@ -140,12 +140,16 @@ class Sweeps(Solver[Problem, SweepState]):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _improve(self, problem: Problem, state: SweepState, side: Side, other: Side) -> HalfSweep:
-        cells = problem.cells_of("rows" if side is state.rows else "columns")
-        sums = side.improve(other, state.settings(self.uncertain), penalty=self._penalty_of(state, side), cells=cells)
-        if sums.curvatures > 0:
-            state.curvature = sums.curvatures / state.weight
-        return sums
+    def _improve(self, problem: Problem, state: SweepState, axes: tuple[str, ...] = AXES) -> list[HalfSweep]:
+        """Solve the rows, then the columns, before any sum is read: on a cluster this is one round trip."""
+        settings, halves = state.settings(self.uncertain), []
+        for axis in axes:
+            side, other = state.sides[axis == "columns"]
+            penalty, cells = self._penalty_of(state, side), problem.cells_of(axis)
+            halves.append(side.improve(other, settings, penalty=penalty, cells=cells))
+        for half in halves:
+            state.measure_curvature(half)
+        return halves
 
     def _penalty_of(self, state: SweepState, side: Side) -> Penalty | None:
         """Penalty of a side beside its ridge, if it has factors."""
@@ -296,12 +300,11 @@ class BayesSweeps(Sweeps):
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         state.learn_priors(self.make_priors)
         bound = loss = 0.0
-        for k, (side, other) in enumerate(state.sides):
-            sums, n = self._improve(problem, state, side, other), side.means.shape[0]
-            loss = sums.loss
-            squares = sums.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
+        for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
+            loss, n = half.loss, side.means.shape[0]
+            squares = half.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
             side.precisions = n / np.maximum(squares, 1e-30)
-            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs
+            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - half.logs
         state.previous_cost, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
