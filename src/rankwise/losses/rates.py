@@ -16,7 +16,7 @@ from ..kernels.jit import linked
 from .base import Loss
 from .domains import COUNTS
 
-FLOOR = 1e-6  # added to rates, in the units of the targets
+LEAST_RATE = 1e-6  # added to rates, in the units of the targets
 
 
 class DivergenceFormula(NoParameters):
@@ -34,20 +34,20 @@ class SquareBeyondZeroFormula(NoParameters):
 @linked
 def log_value(p: NoParameters, x: float, o: float) -> float:
     """``o log(o / x) - o``."""
-    above, below = max(x, 0.0) + FLOOR, min(x, 0.0) / FLOOR
+    above, below = max(x, 0.0) + LEAST_RATE, min(x, 0.0) / LEAST_RATE
     return o * (log(max(o, 1e-300)) - 1.0 - log(above) + below * (0.5 * below - 1.0))
 
 
 @linked
 def log_slope(p: NoParameters, x: float, o: float) -> float:
     """``-o / x``."""
-    return o * (min(x, 0.0) / FLOOR - 1.0 if x < 0.0 else -FLOOR / (x + FLOOR)) / FLOOR
+    return o * (min(x, 0.0) / LEAST_RATE - 1.0 if x < 0.0 else -LEAST_RATE / (x + LEAST_RATE)) / LEAST_RATE
 
 
 @linked
 def log_curvature(p: NoParameters, x: float, o: float) -> float:
     """``o / x**2``."""
-    above = max(x, 0.0) + FLOOR
+    above = max(x, 0.0) + LEAST_RATE
     return o / (above * above)
 
 
