@@ -89,7 +89,7 @@ def assemble(loss, entries, problem, row, few, curvatures, work):
         value, at_zero = value + tile_value, at_zero + tile_at_zero
         curvatures += tile_curvature
         add_vectors(n, work)
-        if not few:
+        if not few and tile_curvature != 0.0:  # zero for a loss that is linear
             add_outer_products(n, work)
         lo += n
     return value, at_zero, curvatures
