@@ -207,7 +207,7 @@ def entries_at_minimum(row, estimate_variances, work):
 
 @part
 def other_parts_at_minimum(shared, penalty, row, work):
-    """What `entries_at_minimum` has to subtract for the parts beside the prior."""
+    """Return the terms of the parts beside the prior, which `entries_at_minimum` subtracts."""
     change = 0.0
     if shared is not None:
         change += quadratic_value(shared, row.i, row.mean, row.variance)
