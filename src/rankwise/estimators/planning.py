@@ -1,5 +1,6 @@
 """Resolution of an estimator's parameters into a loss, an objective, a solver and a rank."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from ..losses import Loss
 from ..losses.units import WIDEST, Units
 from ..model import Everywhere, LowRankModel
 from ..objectives import Objective, Problem
-from ..observations import AnyEntries, need_in_memory
+from ..observations import AnyEntries, Features, need_in_memory
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
 from ..solvers.sweep_state import OFFSETS
@@ -53,6 +54,7 @@ class FitRequest:
     seed: int
     start: LowRankModel | None = None
     everywhere: Everywhere | None = None
+    features: Mapping[str, Features] | None = None
 
     def objective(self, entries: AnyEntries) -> Objective:
         """Return the objective over `entries`.
@@ -66,7 +68,8 @@ class FitRequest:
         fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
         dtype = np.float64 if solver.compares_values else self.dtype
-        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
+        options: dict[str, Any] = {"everywhere": self.everywhere, "features": self.features}
+        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, **options)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem
@@ -113,6 +116,10 @@ class FitRequest:
                 "set it in `FactorSweeps(ridge=...)`."
             )
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
+        if self.features and not sweeps:
+            raise SettingError(
+                f'Features of rows and columns require method="bayes" or "factors", got {self.method!r}.'
+            )
         if not sweeps and self.ridge is not None and not (is_number(self.ridge) and 0 <= float(self.ridge) < np.inf):
             raise SettingError(f"`ridge` must be a number of at least zero or None, got {self.ridge!r}.")
 

@@ -15,6 +15,7 @@ from ..model import Learned, LearnedSide, Offsets
 from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import HalfSweep, RowSettings, Side
+from .feature_prior import place_cold
 from .held_back import HeldBack
 from .row_priors import RowPrior
 from .steps import bisect, tilted
@@ -150,6 +151,18 @@ class SweepState:
             self.priors = make(self)
         for prior, (side, other) in zip(self.priors, self.sides, strict=False):
             prior.improve(side, other)
+
+    def place_cold(self, problem: Problem) -> bool:
+        """Move rows and columns that have features and no entries, and the point; return whether there are any."""
+        if not self.priors or not problem.features or problem.cells is not None:
+            return False
+        entries = problem.observations, problem.observations.transposed()
+        counts = (each.row_weights() for each in entries)
+        sides = zip(self.sides, self.priors, counts, strict=True)
+        moved = [place_cold(side, prior, n) for (side, _), prior, n in sides if side.features is not None]
+        if any(moved):
+            self.place(problem)
+        return any(moved)
 
     def weighted_squares(self, k: int, sums: HalfSweep) -> NDArray[np.float64]:
         """Squares that the ridge of side k multiplies: of distances from prior means, and of the prior's weights."""

@@ -148,6 +148,10 @@ class Sweeps(Solver[Problem, SweepState]):
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
         return side_priors(state.sides)
 
+    def complete(self, objective: Problem, state: SweepState) -> bool:
+        """Predict rows and columns without entries from their features; return whether there are any."""
+        return state.place_cold(objective)
+
     def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
 
@@ -352,7 +356,7 @@ class BayesSweeps(Sweeps):
         if held_back := state.put_back():
             self._sweep(objective, state)
             state.place(objective)
-        return held_back
+        return super().complete(objective, state) or held_back
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale, the posterior and the calibration of signs, for the model."""
