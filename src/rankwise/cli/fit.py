@@ -16,6 +16,7 @@ from ..estimators.features import with_features
 from ..io import Reading
 from ..io.feature_file import read_features
 from ..model import LowRankModel, Seen, save
+from ..model.pairwise import marginal_at
 from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
@@ -58,7 +59,6 @@ class FitOptions(Reading):
     row_features: Path | None = None
     col_features: Path | None = None
     implicit: bool = False
-    time: str | None = None
     counts: str = "log"
 
     @property
@@ -218,7 +218,7 @@ class Outcome:
         if self.held_out is None:
             return []
         model, held_out = self.estimator.model_, self.held_out
-        return fitting_scores(model.loss, held_out.targets, model.at(held_out.rows, held_out.cols))
+        return fitting_scores(model.loss, held_out.targets, marginal_at(model, held_out.rows, held_out.cols))
 
     @cached_property
     def status(self) -> str:
