@@ -16,7 +16,7 @@ from .frames import as_frame, coded, is_frame, numbers_of
 from .labels import LabelIndex, as_labels
 
 ENCODED_KINDS = ("number", "category", "list", "sparse")
-MOST_DENSE_COLUMNS = 200  # features up to which the encoded matrix is a dense array
+MOST_DENSE_FEATURES = 200  # features up to which the encoded matrix is a dense array
 BETWEEN = "|"  # between the categories of a text that is a list of them
 LIST_TYPES = (list, tuple, set, frozenset, np.ndarray)
 
@@ -242,7 +242,7 @@ class FeatureEncoder:
         parts = [column.encode(table.columns[column.name]) for column in self.columns]
         empty = np.zeros((table.size, 0))
         blocks = sp.hstack([sp.csr_array(block) for block, _ in parts], format="csr") if parts else sp.csr_array(empty)
-        dense = blocks.shape[1] <= MOST_DENSE_COLUMNS
+        dense = blocks.shape[1] <= MOST_DENSE_FEATURES
         return Features(blocks.toarray() if dense else blocks, self.groups), sum(n for _, n in parts)
 
     def to_plain(self) -> list[dict[str, Any]]:
