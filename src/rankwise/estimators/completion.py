@@ -52,9 +52,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     rank : int or "auto", default="auto"
         Largest rank. "auto" depends on the method. "bayes" starts from the mean number of entries per row, or per
         column if there are more columns, at least 7 and at most 31, and prunes components that change no prediction by
-        a tenth of the noise's standard deviation. "factors" uses 16. Pursuits choose it on held-out entries, see
-        `path_`. Other methods need an integer. "bayes" and "factors" leave out components
-        whose singular value is below 1e-4 of the largest, also of a rank that is given; `status_` then says so.
+        a tenth of the noise's standard deviation. If all 31 are strong it adds others, unless entries held back become
+        less likely; not with `max_iter`. "factors" uses 16. Pursuits choose it on held-out entries, see `path_`. Other
+        methods need an integer. "bayes" and "factors" leave out components whose singular value is below 1e-4 of the
+        largest, also of a rank that is given; `status_` then says so.
     method : str or solver object, default="bayes"
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
