@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import penalties
 from .._arrays import Array
+from ..penalties import Penalty
 from .posterior import Posterior
 
 FLOATS = (np.float32, np.float64)
@@ -63,6 +65,8 @@ class LearnedSide:
         Whether this side has offsets.
     prior : PriorArrays, optional
         Prior mean of the rows; None if it is zero.
+    penalty : Penalty, optional
+        Penalty or constraint on the factors beside the ridge.
     """
 
     means: Array
@@ -70,6 +74,7 @@ class LearnedSide:
     precisions: NDArray[np.float64]
     offset: bool
     prior: PriorArrays | None = None
+    penalty: Penalty | None = None
 
     def padded(self, part: Array) -> Array:
         """`part` with a last column of zeros for the offset if this side has none."""
@@ -128,6 +133,7 @@ class Learned:
         arrays: dict[str, Array] = {}
         for name, side in (("rows", self.rows), ("cols", self.cols)):
             about |= {f"{name}_offset": side.offset, f"{name}_prior": None if side.prior is None else side.prior.kind}
+            about |= {} if side.penalty is None else {f"{name}_penalty": side.penalty.to_plain()}
             parts = {"means": side.means, "precisions": side.precisions}
             parts |= {"variances": side.variances} if self.uncertain else {}
             if side.prior is not None:
@@ -152,7 +158,8 @@ class Learned:
                 raise ValueError(f"the prior of the {name} has the name {kind!r}")
             parts.setdefault("variances", np.zeros_like(parts["means"]))
             prior = None if kind is None else PriorArrays(kind, inside, constants)
-            return LearnedSide(offset=bool(about[f"{name}_offset"]), prior=prior, **parts)
+            penalty = penalties.from_plain(about.get(f"{name}_penalty"))
+            return LearnedSide(offset=bool(about[f"{name}_offset"]), prior=prior, penalty=penalty, **parts)
 
         settings = bool(about["uncertain"]), float(about["smoothing"]), float(about["count_power"])
         return cls(side("rows"), side("cols"), *settings)

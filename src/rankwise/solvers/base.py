@@ -75,7 +75,6 @@ class Solver(Generic[ObjectiveT, StateT]):
     grows: ClassVar[bool] = True
     keeps_path: ClassVar[bool] = True
     default_offsets: ClassVar[str] = "global"
-    truncates: ClassVar[bool] = False
     descends: ClassVar[bool] = True
     compares_values: ClassVar[bool] = False
     checkpoints: ClassVar[bool] = True
@@ -88,6 +87,11 @@ class Solver(Generic[ObjectiveT, StateT]):
     def methods(cls) -> dict[str, NamedSolver]:
         """Return the named instances of this class."""
         return {}
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the factors may be rotated into singular vectors."""
+        return False
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -126,6 +130,11 @@ class Solver(Generic[ObjectiveT, StateT]):
     def has_constant(self) -> bool:
         """Whether the solver fits a constant beside X, so that targets may be stored without their level."""
         return False
+
+    @property
+    def converts_units(self) -> bool:
+        """Whether a fit may store targets in other units, see `in_units`."""
+        return True
 
     def in_units(self, units: Units) -> "Solver[Any, Any]":
         """Return the solver with its parameters converted from the units of the targets to stored ones."""

@@ -15,6 +15,7 @@ from ..model import Learned, LearnedSide, Offsets
 from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import HalfSweep, RowSettings, Side
+from ..penalties import Penalty
 from ..spectral import Operator, SparsePlusLowRank, as_operator
 from .held_back import HeldBack
 from .row_priors import RowPrior
@@ -181,17 +182,27 @@ class SweepState:
         self.weight += held.weight
         return True
 
+    def measure_curvature(self, half: HalfSweep) -> None:
+        """Take the mean curvature from a half sweep, if it has any."""
+        if half.curvatures > 0:
+            self.curvature = half.curvatures / self.weight
+
     def measure(self) -> None:
         """Compute the loss of the entries held back, if there are any."""
         if self.held_back is not None and self.held_back.limit:
             self.held_back.measure(self.loss, self.settings(True), self.rows, self.cols)
 
-    def learned(self, uncertain: bool, count_power: float = 0.0) -> Learned:
-        """Both sides and their priors, for the model."""
+    def learned(
+        self,
+        uncertain: bool,
+        count_power: float = 0.0,
+        penalties: tuple[Penalty | None, Penalty | None] = (None, None),
+    ) -> Learned:
+        """Both sides, their priors and penalties, for the model."""
         priors: list[Any] = [prior.to_arrays() for prior in self.priors] or [None, None]
         rows, cols = (
-            LearnedSide(np.asarray(side.means), np.asarray(side.variances), side.precisions, side.offset, prior)
-            for (side, _), prior in zip(self.sides, priors, strict=True)
+            LearnedSide(np.asarray(side.means), np.asarray(side.variances), side.precisions, side.offset, *parts)
+            for (side, _), *parts in zip(self.sides, priors, penalties, strict=True)
         )
         return Learned(rows, cols, uncertain, self.smoothing, count_power)
 
