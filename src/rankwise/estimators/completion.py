@@ -30,9 +30,8 @@ from .progress import Callback
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    """Whether a fitted estimator's loss gives its classes or levels probabilities."""
-    model = estimator.__dict__.get("model_")
-    return model is not None and (model.link == "logit" or getattr(model.loss, "is_likelihood", False))
+    """Whether a fitted estimator's predictive distribution is one over a few values."""
+    return "levels_" in estimator.__dict__
 
 
 class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
@@ -116,6 +115,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     offsets_ : Offsets or None
     classes_ : ndarray of shape (2,)
         -1 and +1, or 0 and 1: the targets of losses of two classes. Not set for other losses.
+    levels_ : ndarray of shape (n_levels,)
+        Values that `predict_proba` gives probabilities to: the classes, the levels of an ordered loss, or the distinct
+        training targets of a loss of real targets if there are at most 32. Not set otherwise.
     path_ : Choice or None
         Validation scores of the ranks or ridges that were tried, if one was chosen.
     history_ : History
@@ -291,11 +293,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the classes of (row, column) pairs, shape (n_pairs, n_classes).
+        """Return the probabilities of the values of (row, column) pairs, shape (n_pairs, n_levels).
 
-        The columns are `classes_` under the logistic and the Bernoulli loss, and the levels 0, 1, 2 and so on under
-        "ordinal" and "proportional-odds". Other losses do not have this method. Probabilities are averaged over the
-        posterior of the prediction, or calibrated if the model is (`calibrate`).
+        The columns are `levels_`: the two classes under the logistic and the Bernoulli loss, the levels 0, 1, 2 and so
+        on under "ordinal" and "proportional-odds", and the distinct values of the training targets, such as one to five
+        stars, under losses of real targets. Models without `levels_` do not have this method. Probabilities are
+        averaged over the posterior of the prediction, or calibrated if the model is (`calibrate`).
 
         Parameters
         ----------
