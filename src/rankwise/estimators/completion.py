@@ -32,9 +32,8 @@ from .progress import Callback
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    """Whether a fitted estimator's loss gives its classes or levels probabilities."""
-    model = estimator.__dict__.get("model_")
-    return model is not None and (model.link == "logit" or getattr(model.loss, "is_likelihood", False))
+    """Whether a fitted estimator's predictive distribution is one over a few values."""
+    return "levels_" in estimator.__dict__
 
 
 class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
@@ -54,9 +53,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     rank : int or "auto", default="auto"
         Largest rank. "auto" depends on the method. "bayes" starts from the mean number of entries per row, or per
         column if there are more columns, at least 7 and at most 31, and prunes components that change no prediction by
-        a tenth of the noise's standard deviation. "factors" uses 16. Pursuits choose it on held-out entries, see
-        `path_`. Other methods need an integer. "bayes" and "factors" leave out components
-        whose singular value is below 1e-4 of the largest, also of a rank that is given; `status_` then says so.
+        a tenth of the noise's standard deviation. If all 31 are strong it adds others, unless entries held back become
+        less likely; not with `max_iter`. "factors" uses 16. Pursuits choose it on held-out entries, see `path_`. Other
+        methods need an integer. "bayes" and "factors" leave out components whose singular value is below 1e-4 of the
+        largest, also of a rank that is given; `status_` then says so.
     method : str or solver object, default="bayes"
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
@@ -117,6 +117,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     offsets_ : Offsets or None
     classes_ : ndarray of shape (2,)
         -1 and +1, or 0 and 1: the targets of losses of two classes. Not set for other losses.
+    levels_ : ndarray of shape (n_levels,)
+        Values that `predict_proba` gives probabilities to: the classes, the levels of an ordered loss, or the distinct
+        training targets of a loss of real targets if there are at most 32. Not set otherwise.
     path_ : Choice or None
         Validation scores of the ranks or ridges that were tried, if one was chosen.
     history_ : History
@@ -305,11 +308,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the classes of (row, column) pairs, shape (n_pairs, n_classes).
+        """Return the probabilities of the values of (row, column) pairs, shape (n_pairs, n_levels).
 
-        The columns are `classes_` under the logistic and the Bernoulli loss, and the levels 0, 1, 2 and so on under
-        "ordinal" and "proportional-odds". Other losses do not have this method. Probabilities are averaged over the
-        posterior of the prediction, or calibrated if the model is (`calibrate`).
+        The columns are `levels_`: the two classes under the logistic and the Bernoulli loss, the levels 0, 1, 2 and so
+        on under "ordinal" and "proportional-odds", and the distinct values of the training targets, such as one to five
+        stars, under losses of real targets. Models without `levels_` do not have this method. Probabilities are
+        averaged over the posterior of the prediction, or calibrated if the model is (`calibrate`).
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,9 +12,11 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array
+from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import Everywhere, LowRankModel, Seen, Targets
+from ..model.decoding import levels_of
 from ..model.intervals import refuse_signs
 from ..model.odds import OddsCalibration
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
@@ -82,6 +85,7 @@ class CompletionEstimator(PredictionMethods):
     dtype: DTypeLike
     verbose: int
     classes_: Array
+    levels_: Array
     history_: History
     status_: Status
 
@@ -170,9 +174,13 @@ class CompletionEstimator(PredictionMethods):
         """Set the fitted attributes that are parts of the model."""
         self.model_, self.theta_, self.offsets_ = model, model.theta, model.offsets
         self.U_, self.V_ = (factor[:, : model.theta.size] for factor in (model.U, model.V))
-        self.__dict__.pop("classes_", None)
+        for name in ("classes_", "levels_"):
+            self.__dict__.pop(name, None)
         if self._predicts_classes:
             self.classes_ = np.array(classes_of(model.loss))
+        if not model.ranks_clicks:
+            with suppress(SettingError):  # if the predictive distribution is not discrete
+                self.levels_ = levels_of(model)
 
     def _facts(self, train: AnyEntries, plan: Plan, result: Result) -> dict[str, Any]:
         """Parameters, solver, times and history of the fit, in JSON types, for reports."""

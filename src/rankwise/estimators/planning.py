@@ -128,7 +128,7 @@ class FitRequest:
         return solver if self.offsets == "auto" else replace(solver, offsets=self.offsets)
 
     def _plan_bayes(self, solver: BayesSweeps, entries: AnyEntries) -> Plan:
-        """rank="auto" starts from an upper bound and prunes components of negligible effect."""
+        """rank="auto" starts from a number of components, prunes those of negligible effect, and may add others."""
         solver = self._with_offsets(solver)
         if not isinstance(self.rank, str):
             return Plan(solver, self.rank)
@@ -137,6 +137,8 @@ class FitRequest:
         if self.start is not None and self.start.learned is not None:
             known = self.start.learned.rank
             bound = max(known, min(bound, known + MAX_ADDED))
+        elif bound == MAX_FACTORS:
+            solver = replace(solver, most_rank=solver.most_rank or highest_rank(entries))
         return Plan(solver, bound)
 
     def _plan_factors(self, solver: FactorSweeps, entries: AnyEntries) -> Plan:
@@ -214,3 +216,11 @@ def most_factors(entries: AnyEntries) -> int:
     """
     per_row = entries.n_observed // max(entries.shape)
     return min(MAX_FACTORS, padded(max(per_row, 1)) - 1)
+
+
+def highest_rank(entries: AnyEntries) -> int:
+    """Return a bound on the rank of a fit that adds components: 1.5 times the mean number of entries per row.
+
+    It is that of the longer side, so that the factors need at most a small multiple of the memory of the entries.
+    """
+    return min(padded(3 * entries.n_observed // (2 * max(entries.shape))) - 1, *entries.shape)
