@@ -1,7 +1,8 @@
 """What does it gain, and cost, that the automatic rank grows beyond 31? The default with and without growth.
 
-RMSE and MAE in stars, clipped, or wrong signs in % and AUC, on held-out entries; means over splits 0, 1 and 2. Nothing
-was chosen on them (docs/constants.md). `rank` is that of each model. `cpu_s` are CPU seconds of a fit on two threads,
+RMSE and MAE in stars, clipped, or wrong signs in % and AUC, on held-out entries; means over splits 0, 1 and 2. The
+constants were chosen before, on training parts that overlap with some of these entries (docs/constants.md).
+`rank` is that of each model. `cpu_s` are CPU seconds of a fit on two threads,
 the least of the three, because other programs ran beside.
 """
 
