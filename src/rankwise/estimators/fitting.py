@@ -25,6 +25,7 @@ from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
+from .features import NO_FEATURES, FitFeatures
 from .planning import FitRequest, Method, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, Callback, watched
@@ -89,7 +90,11 @@ class CompletionEstimator(PredictionMethods):
     status_: Status
 
     def _learn(
-        self, entries: AnyEntries, held_out: Observations | None = None, callback: Callback | None = None
+        self,
+        entries: AnyEntries,
+        held_out: Observations | None = None,
+        callback: Callback | None = None,
+        features: FitFeatures = NO_FEATURES,
     ) -> None:
         """Fit a model to the entries and set the fitted attributes."""
         seed = self._seed()
@@ -97,21 +102,22 @@ class CompletionEstimator(PredictionMethods):
             entries = entries.weighted()
             _warn_of_light(entries)
             train, calibration_entries = set_aside(entries, self.calibration, seed)
-            request = self._request(train, seed)
+            request = replace(self._request(train, seed), features=features.matrices)
             if calibration_entries is not None and request.loss.link != "logit":
                 refuse_signs(request.loss, request.loss.link)
             plan = request.plan(train)
             result = self._solve(request, plan, train, held_out, callback, folder)
         self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
+        model = replace(result.model, features=features.encoders)
         if isinstance(result.model.calibration, OddsCalibration):
             facts["probabilities"] = asdict(result.model.calibration)
         if calibration_entries is not None:
-            parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
+            parts["calibration"], about = calibrate(self, model, calibration_entries, train)
             parts["seen"] = Seen.of(entries)
             facts |= about
-        targets = Targets.of(result.model, train, self.n_jobs)
-        self._keep(replace(result.model, targets=targets, facts=facts, **parts))
+        targets = Targets.of(model, train, self.n_jobs)
+        self._keep(replace(model, targets=targets, facts=facts, **parts))
         self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
         self.__dict__.pop("feature_names_in_", None)
         self.observations_ = train
