@@ -26,6 +26,7 @@ LAYERS = (
     "storage",
     "spectral",
     "losses",
+    "penalties",
     "observations",
     "kernels",
 )
@@ -199,3 +200,10 @@ def test_no_two_modules_define_one_name():
             modules[name].add(str(path.relative_to(ROOT)))
     assert {name: where for name, where in modules.items() if len(where) > 1} == {}
     assert definitions("class A: ...\nB_C = 1\n_D = 2\nlower = 3\n") == {"A", "B_C"}
+
+
+def test_no_test_file_imports_another():
+    tests = Path(__file__).parent
+    for path in tests.rglob("test_*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if line.startswith(("from test_", "import test_"))] == [], path

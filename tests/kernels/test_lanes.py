@@ -73,7 +73,7 @@ def solve_positive(matrix, vector, n, width):
 
 
 @needs_numpy_2
-@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 40])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 40, 130])
 def test_positive_systems_are_solved(n, monkeypatch):
     rng = np.random.default_rng(n)
     width = -(-n // 8) * 8
@@ -83,7 +83,7 @@ def test_positive_systems_are_solved(n, monkeypatch):
     matrix[:n, :n], vector[:n] = np.triu(whole), right
     for solve in (solve_positive, positive.solve_positive.py_func):
         if solve is not solve_positive:  # what only kernels call has no way in from Python
-            for name in ("factor", "subtract_outer", "substitute"):
+            for name in ("factor", "scale_columns", "subtract_outer", "substitute"):
                 monkeypatch.setattr(positive, name, getattr(positive, name).py_func)
         A, x = matrix.copy(), vector.copy()
         solve(A, x, uint64(n), uint64(width))

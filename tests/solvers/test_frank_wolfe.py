@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from helpers import make_observations
+from nuclear_cases import both_losses, cvxpy_minimum, every_share, largest_weight, make_problem, solved, values_of
 from reference import Dense, top_pair
 from scipy.optimize import minimize_scalar
-from test_nuclear import largest_weight, make_problem, solved
-from test_nuclear_methods import both_losses, cvxpy_minimum, every_share, values_of
 
 from rankwise import LossError, MultitaskRegression, Observations, Problem, SettingError, solve
 from rankwise.losses import Absolute, Logistic, Poisson, Square

@@ -2,31 +2,17 @@
 
 import numpy as np
 import pytest
+from core_cases import make_problem, planted
 from helpers import SMOOTH_LOSSES, make_observations
-from reference import Dense, matrix_of, random_point, slopes_of, top_pair, unit
+from reference import matrix_of, random_point, slopes_of, top_pair, unit
 
-from rankwise import LossError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
+from rankwise import LossError, MultitaskRegression, Observations, Problem, SettingError, solve
 from rankwise.losses import Absolute, Logistic, Square
 from rankwise.solvers import GECO, Coefficients, GreedyPursuit
 from rankwise.solvers.cores import Core
 
 every_loss = pytest.mark.parametrize("loss", SMOOTH_LOSSES, ids=repr)
 every_ridge = pytest.mark.parametrize("ridge", [0.0, 0.3])
-
-
-def make_problem(loss, ridge=0.0, shape=(12, 9), dtype=np.float64):
-    observations = make_observations(loss, np.random.default_rng(4), shape, 0.5, weights=True)
-    problem = Problem(observations, loss, dtype=dtype)
-    return (Ridged(problem, ridge) if ridge else problem), Dense(observations, loss, ridge)
-
-
-def planted(loss, seed, shape=(40, 30), rank=5, density=0.5):
-    rng = np.random.default_rng(seed)
-    truth = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(shape[1], rank)).T
-    truth += 0.3 * rng.normal(size=shape)
-    rows, cols = np.nonzero(rng.random(shape) < density)
-    targets = np.where(truth > 0, 1.0, -1.0) if isinstance(loss, Logistic) else truth
-    return Problem(Observations.from_coo(rows, cols, targets[rows, cols], shape), loss, dtype=np.float64)
 
 
 @every_loss

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from core_cases import make_problem, planted
 from helpers import SMOOTH_LOSSES, make_observations
 from reference import Dense
-from test_geco import make_problem, planted
 
 from rankwise import LossError, MultitaskRegression, Observations, Problem, SettingError, solve
 from rankwise.losses import Absolute, Huber, Logistic, Square

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers import make_observations
+from nuclear_cases import largest_weight, make_problem, proximal_solve, solved
 from reference import Dense
 
 from rankwise import LossError, MultitaskRegression, Observations, Problem, Ridged, SettingError, solve
@@ -21,45 +22,6 @@ KINDS = {
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 both = pytest.mark.parametrize("method", ["ais-impute", "soft-impute"])
-
-
-def make_problem(loss, ridge=0.0, shape=(20, 15), weights=True, seed=1):
-    observations = make_observations(loss, np.random.default_rng(seed), shape, 0.5, weights)
-    problem = Problem(observations, loss, dtype=np.float64)
-    return (Ridged(problem, ridge) if ridge else problem), Dense(observations, loss, ridge)
-
-
-def largest_weight(f):
-    return np.linalg.norm(f.gradient(np.zeros(f.shape)), 2)
-
-
-def shrunk(X, threshold):
-    left, values, right = np.linalg.svd(X, full_matrices=False)
-    return (left * np.maximum(values - threshold, 0)) @ right
-
-
-def proximal_solve(f, lipschitz, weight, n_iter=20_000):
-    """Minimiser of ``f + weight ||X||_*`` and its value: accelerated proximal gradient, restarted, to rounding."""
-    X = Z = np.zeros(f.shape)
-    momentum, last = 1.0, np.inf
-    for _ in range(n_iter):
-        Y = shrunk(Z - f.gradient(Z) / lipschitz, weight / lipschitz)
-        value = f.value(Y) + weight * np.linalg.norm(Y, "nuc")
-        momentum = 1.0 if value > last else momentum
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        Z, moved = Y + (momentum - 1) / following * (Y - X), np.linalg.norm(Y - X)
-        X, momentum, last = Y, following, value
-        if moved <= 1e-13 * np.linalg.norm(Y):
-            break
-    return X, value
-
-
-@cache
-def solved(loss, ridge, share):
-    """A problem, its dense twin, the weight that is this share of the largest useful one, and the solution."""
-    problem, f = make_problem(loss, ridge)
-    weight = share * largest_weight(f)
-    return problem, f, weight, *proximal_solve(f, problem.lipschitz, weight)
 
 
 @cache

@@ -62,7 +62,7 @@ def calibrate(
     candidates: dict[str, Calibration] = {}
     if by != "quantiles":
         candidates["variances"] = Calibration.on(model, _spread(model, train), *entries[:3])
-    if by != "variances" and train is not None:
+    if train is not None and (by == "quantiles" or (by == "auto" and model.features is None)):  # fits without features
         pair = _quantile_fits(estimator, train, coverage, entries, required=by == "quantiles")
         if pair is not None:
             candidates["quantiles"] = Calibration.on(model, pair, *entries[:3])
@@ -86,7 +86,7 @@ def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
     """Raise `DataError` if the model was fitted to some of the entries: intervals would be too narrow."""
     if model.seen is None:
         return
-    n = model.seen.n_among(entries.rows, entries.cols, model.shape[1])
+    n = int(model.seen.contains(entries.rows, entries.cols, model.shape[1]).sum())
     if n:
         raise DataError(
             f"{n} of the {entries.rows.size} held-out entries were given to `fit`; calibrate on entries that were not."

@@ -4,26 +4,45 @@ import numpy as np
 from numba import uint64
 
 from .jit import called, jit, part
-from .lanes import STRIDE, accumulate, add, add_times, load, store, total, zeros
+from .lanes import STRIDE, accumulate, add, add_times, load, store, times, total, zeros
 
-_1, _2, _3, _4 = (uint64(k) for k in range(1, 5))
+_1, _2, _3, _4, _5, _6, _7 = (uint64(k) for k in range(1, 8))
+
+
+@part
+def scale_columns(matrix, first):
+    """Write columns `first` to first + 7 of each finished row, divided by minus its pivot, left of the diagonal.
+
+    Those of row k begin at ``matrix[first + k % 8, k - k % 8]``, so that they fill the lower half of the eight rows.
+    """
+    for block in range(uint64(0), first, STRIDE):
+        for q in range(STRIDE):
+            row = matrix[block + q]
+            store(matrix[first + q], block, times(-row[block + q], load(row, first)))
 
 
 @part
 def subtract_outer(matrix, first, width):
-    """Subtract from rows `first` to first + 3 the outer products of all finished rows of earlier blocks of eight."""
-    begin = first - first % STRIDE
-    for b in range(begin, width, STRIDE):
+    """Subtract the outer products of all finished rows from rows `first` to first + 7, from their diagonal on."""
+    scale_columns(matrix, first)
+    for b in range(first, width, STRIDE):
         c0, c1, c2, c3 = zeros(matrix), zeros(matrix), zeros(matrix), zeros(matrix)
-        for k in range(begin):
-            row, right = matrix[k], load(matrix[k], b)
-            less = -row[k]
-            c0, c1 = add_times(c0, less * row[first], right), add_times(c1, less * row[first + _1], right)
-            c2, c3 = add_times(c2, less * row[first + _2], right), add_times(c3, less * row[first + _3], right)
+        c4, c5, c6, c7 = zeros(matrix), zeros(matrix), zeros(matrix), zeros(matrix)
+        for block in range(uint64(0), first, STRIDE):
+            for q in range(STRIDE):
+                right, left = load(matrix[block + q], b), matrix[first + q]
+                c0, c1 = add_times(c0, left[block], right), add_times(c1, left[block + _1], right)
+                c2, c3 = add_times(c2, left[block + _2], right), add_times(c3, left[block + _3], right)
+                c4, c5 = add_times(c4, left[block + _4], right), add_times(c5, left[block + _5], right)
+                c6, c7 = add_times(c6, left[block + _6], right), add_times(c7, left[block + _7], right)
         accumulate(matrix[first], b, c0)
         accumulate(matrix[first + _1], b, c1)
         accumulate(matrix[first + _2], b, c2)
         accumulate(matrix[first + _3], b, c3)
+        accumulate(matrix[first + _4], b, c4)
+        accumulate(matrix[first + _5], b, c5)
+        accumulate(matrix[first + _6], b, c6)
+        accumulate(matrix[first + _7], b, c7)
 
 
 @part
@@ -36,7 +55,6 @@ def factor(matrix, n, width):
     for first in range(uint64(0), n, STRIDE):
         if first:
             subtract_outer(matrix, first, width)
-            subtract_outer(matrix, first + _4, width)
         last = min(first + STRIDE, n)
         for j in range(first, last):
             row = matrix[j]

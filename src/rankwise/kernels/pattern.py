@@ -196,6 +196,22 @@ def gram(indptr, indices, values, v, shift, rows, cols):
             spread(indices, values, z, lo, hi, cols)
 
 
+@jit
+def add_lines(pattern, lines, out):
+    """Add the product of two sparse matrices in CSR form to `out`, shape (n_rows, n_cols).
+
+    Both hold ``indptr, indices, values``. Sums are in the order of the entries of a row.
+    """
+    indptr, indices, values = pattern
+    starts, cols, weights = lines
+    for i in range(indptr.size - 1):
+        row = out[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            x, source = values[k], indices[k]
+            for at in range(starts[source], starts[source + 1]):
+                row[cols[at]] += x * weights[at]
+
+
 @part
 def block_row(indices, values, V, lo, hi, out):
     """Write one row of ``G V`` into `out`."""

@@ -15,6 +15,7 @@ from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from .effects import ModelFeatures
 from .everywhere import Cells
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
@@ -46,7 +47,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         present = {name: getattr(model, name) for name in LABEL_ARRAYS}
         arrays |= {name: _as_plain(part, name) for name, part in present.items() if part is not None}
     if seen and model.seen is not None:
-        arrays |= _prefixed("seen", model.seen._asdict())
+        parts = model.seen._asdict().items()
+        arrays |= _prefixed("seen", {name: part for name, part in parts if part is not None})
     if model.offsets is not None:
         manifest["constant"] = float(model.offsets.constant)
         arrays |= _prefixed("offsets", {name: getattr(model.offsets, name) for name in OFFSET_ARRAYS})
@@ -66,6 +68,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= _prefixed("targets", model.targets.to_arrays())
     if model.calibration is not None:
         arrays |= _prefixed("calibration", to_arrays(model.calibration))
+    if model.features is not None:
+        manifest["features"] = model.features.to_plain()
     if model.cells is not None:
         arrays |= _prefixed("cells", model.cells.to_arrays())
     for name, part in (("neighbours", model.neighbours), ("encoder", model.encoder)):
@@ -137,6 +141,8 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
             if learned is None
             else learned.posterior(noise)
         )
+    if "features" in manifest:
+        parts["features"] = ModelFeatures.from_plain(manifest["features"])
     if seen := _taken("seen", arrays):
         parts["seen"] = Seen(**seen)
     shape = arrays["U"].shape[0], arrays["V"].shape[0]
@@ -172,7 +178,9 @@ def _is_consistent(model: LowRankModel) -> bool:
         sizes = np.repeat(model.shape, 2).tolist()
         floats += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
     if model.seen is not None and not _is_empty(model.seen, n_rows):
-        check_csr(*model.seen, model.shape)
+        check_csr(model.seen.indptr, model.seen.indices, model.shape)
+        if model.seen.counts is not None:
+            floats.append((model.seen.counts, model.seen.indices.shape))
     labels = (model.row_labels, n_rows), (model.col_labels, n_cols)
     return (
         all(part.shape == size and part.dtype in FLOATS and bool(np.isfinite(part).all()) for part, size in floats)
@@ -181,6 +189,7 @@ def _is_consistent(model: LowRankModel) -> bool:
         and model.scale > 0
         and all(part is None or part.shape == (size,) for part, size in labels)
         and (model.learned is None or model.learned.is_sound(model.shape))
+        and (model.features is None or model.features.is_sound(model.learned))
         and (model.cells is None or model.cells.is_sound(model.shape))
         and (model.neighbours is None or model.neighbours.is_sound(n_cols))
         and (model.encoder is None or model.encoder.is_sound(n_cols, longest))
@@ -194,7 +203,7 @@ def _is_consistent(model: LowRankModel) -> bool:
 
 def _is_empty(seen: Seen, n_rows: int) -> bool:
     """Return whether it is the pattern of `n_rows` rows without any entry, as new ones may be."""
-    indptr, indices = seen
+    indptr, indices, _ = seen
     plain = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indices.shape == (0,)
     return plain and indptr.shape == (n_rows + 1,) and not indptr.any()
 

@@ -1,6 +1,8 @@
 """Observed entries of a matrix: construction, validation, labels, shards."""
 
+from .encoding import FeatureEncoder, FeatureTable
 from .entries import Entries
+from .features import Features
 from .frames import is_frame, without_streams
 from .labels import LabelIndex
 from .memory import need_in_memory
@@ -11,6 +13,9 @@ from .shards import Piece, TargetFacts, cut_rows, target_facts
 __all__ = [
     "AnyEntries",
     "Entries",
+    "FeatureEncoder",
+    "FeatureTable",
+    "Features",
     "LabelIndex",
     "Observations",
     "Piece",

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from .._arrays import Array
-from .._checks import is_number
+from .._checks import all_finite, is_number
 from .._errors import SettingError
 from ..losses.units import Units
 from ..objectives import Movable
@@ -21,6 +21,7 @@ DIVERGED = 1e8  # times the first value: then the Lipschitz constant is too smal
 FLOOR = 1e-4  # smallest weight of the search for a rank, relative to the largest useful one
 ABOVE = 10  # consecutive steps above the wanted rank after which a weight is rejected
 RANDOM_DIRECTIONS = 5  # random directions beside the last subspace, so that the rank can grow
+SPARE_DIRECTIONS = 5  # directions below the threshold that the next step starts from, too: they converge over steps
 NEW = 0.03  # smallest squared norm outside the span of the others for a direction of the start block
 
 
@@ -33,6 +34,7 @@ class ProximalState:
     most: int  # largest number of terms
     now: Iterate
     before: Iterate  # the iterate before `now`
+    spare: Array  # (n_cols, at most SPARE_DIRECTIONS): right vectors of the largest values below the threshold
     limit: float  # values above it count as divergence
     momentum: float = 1.0
     step: int = 0
@@ -47,8 +49,8 @@ class AISImpute(Solver[Movable, ProximalState]):
     n_cols)). Rate: O(1/T**2), O(1/T) for soft-impute. Reference: Yao and Kwok, IJCAI 2015.
 
     Each step is a proximal gradient step from an extrapolated point; the singular value thresholding uses a few
-    block power iterations on sparse plus low rank, started from the last two iterates' right vectors. Momentum
-    restarts when the value rises.
+    block power iterations on sparse plus low rank, started from the last two iterates' right vectors and from those of
+    the largest singular values below the threshold. Momentum restarts when the value rises.
 
     Parameters
     ----------
@@ -113,16 +115,17 @@ class AISImpute(Solver[Movable, ProximalState]):
         limit = DIVERGED * (1.0 + abs(objective.value()))
         if self.nuclear_weight is None:
             weight, solution = self.search(objective, rank)
-            return ProximalState(weight, weight, rank, solution, solution, limit)
+            return ProximalState(weight, weight, rank, solution, solution, solution.V[:, :0], limit)
         start = max(top_value(objective), self.nuclear_weight) if self.continuation else self.nuclear_weight
         zero = Iterate.zero(objective.shape)
-        return ProximalState(self.nuclear_weight, start, min(objective.shape), zero, zero, limit)
+        return ProximalState(self.nuclear_weight, start, min(objective.shape), zero, zero, zero.V, limit)
 
     def accepts(self, objective: Movable, state: object) -> bool:
         """Return whether the iterates are of the objective's shape."""
         if not isinstance(state, ProximalState) or not state.now.is_sound(objective.shape):
             return False
-        return state.before.is_sound(objective.shape) and state.step >= 0 and state.momentum >= 1
+        spare = state.spare.ndim == 2 and state.spare.shape[0] == objective.shape[1] and all_finite(state.spare)
+        return spare and state.before.is_sound(objective.shape) and state.step >= 0 and state.momentum >= 1
 
     def step(self, objective: Movable, rng: Generator, state: ProximalState) -> StepReport:
         """One proximal gradient step from the extrapolated point."""
@@ -144,9 +147,11 @@ class AISImpute(Solver[Movable, ProximalState]):
         gradient = as_operator(objective.gradient())
         here = LowRank(theta, point.U, point.V, gradient.each)  # the factors as stored: half the bytes, and exactly X
         target = SparsePlusLowRank(-1.0 / lipschitz * gradient, here)
-        left, values, right, n_products = block_svd(target, start_block(V, state.most, rng), self.n_power)
+        start = start_block(np.column_stack((V, state.spare)), state.most + SPARE_DIRECTIONS, rng)
+        left, values, right, n_products = block_svd(target, start, self.n_power)
         retained = values > weight / lipschitz
         retained[state.most :] = False
+        state.spare = right[:, ~retained][:, :SPARE_DIRECTIONS]
         state.before = state.now
         state.now = Iterate(left[:, retained], values[retained] - weight / lipschitz, right[:, retained])
         objective.move(state.now.s, state.now.U, state.now.V)
@@ -169,7 +174,7 @@ class AISImpute(Solver[Movable, ProximalState]):
         best = Iterate.zero(objective.shape)
         weight = 0.5 * largest
         while True:
-            state = ProximalState(weight, weight, rank + RANDOM_DIRECTIONS, best, best, limit)
+            state = ProximalState(weight, weight, rank + RANDOM_DIRECTIONS, best, best, best.V[:, :0], limit)
             solution = self._solve_at(objective, state, rank)
             if solution.s.size <= rank:
                 high, best = weight, solution

@@ -1,4 +1,4 @@
-"""What the convex nuclear-norm methods share: a certificate per step, steps that never rise, and the weight."""
+"""Base classes of the convex nuclear-norm methods: duality gap per step, monotone steps, choice of the weight."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -38,6 +38,7 @@ class ConvexSolver(Solver[Movable, PenaltyState]):
 
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    compares_values: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = (PenaltyState,)
 
     def accepts(self, objective: Movable, state: object) -> bool:
