@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, float64, int64, types, uint64
+from numba import float64, int64, types, uint64
 from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 
 from .._arrays import Array
 from .jit import PART, callback, part
@@ -79,17 +80,15 @@ def row_penalty(formulas: PenaltyFormulas, parameters: Any, *, cached: bool) -> 
 
 @cache  # Numba never unloads machine code, so that an address stays valid
 def _machine_code(formulas: PenaltyFormulas, cached: bool) -> tuple[Any, Any]:
-    kind, n_fields = formulas.parameters, 2 * len(formulas.parameters._fields)
+    kind = formulas.parameters
     rule: Any = formulas.minimize if formulas.prox is None else _descent(part(formulas.prox))
     rule, component = part(rule), part(formulas.value or _nothing)
 
     def minimize(fields, d, width, matrix, diagonal, vector, solution):
-        p, line = rebuilt(kind, carray(fields, (n_fields,))), (width,)
-        square = carray(matrix, (width, width))
-        rule(p, d, square, carray(diagonal, line), carray(vector, line), carray(solution, line))
+        rule(rebuilt(kind, fields), d, _square_at(matrix, width), diagonal, vector, solution)
 
     def value(fields, row):
-        p, total = rebuilt(kind, carray(fields, (n_fields,))), 0.0
+        p, total = rebuilt(kind, fields), 0.0
         for a in range(uint64(p.size)):
             total += component(p, row[a])
         return total
@@ -100,6 +99,20 @@ def _machine_code(formulas: PenaltyFormulas, cached: bool) -> tuple[Any, Any]:
         callback(minimize, minimizing, name and f"{name}.minimize"),
         callback(value, float64(types.CPointer(int64), numbers), name and f"{name}.value"),
     )
+
+
+@intrinsic
+def _square_at(typing_context, address, width):
+    """Array of shape (width, width) at an address; Numba's `carray` would count references."""
+    kind = types.Array(float64, 2, "C")
+
+    def generate(context, builder, signature, arguments):
+        data, n = arguments
+        array, item = context.make_array(kind)(context, builder), context.get_constant(types.intp, 8)
+        populate_array(array, data, [n, n], [builder.mul(n, item), item], itemsize=item, meminfo=None)
+        return array._getvalue()
+
+    return kind(address, types.intp), generate
 
 
 def _nothing(p, x):

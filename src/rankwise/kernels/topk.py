@@ -68,12 +68,11 @@ def best_columns(terms, doubt, excluded, scratch, out):
 
 
 @jit
-def mark_best(scores, heap, margins, marks):
+def mark_best(scores, heap, zeros, margins, marks):
     """Set ``marks[j]`` for columns j whose score in some row is not below the heap.size-th best less the row's margin.
 
-    Scores of minus infinity are not marked. `heap` is scratch.
+    Scores of minus infinity are not marked. `heap` is scratch, and `zeros` are as many integers.
     """
-    zeros = np.zeros(heap.size, np.int64)
     n_cols = scores.shape[1]
     whole = n_cols // GROUP * GROUP
     for i in range(scores.shape[0]):

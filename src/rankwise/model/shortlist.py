@@ -69,6 +69,6 @@ class Shortlist(NamedTuple):
         rows = rows_of(indptr - indptr[0])
         scores[rows[cols >= 0], cols[cols >= 0]] = -np.inf
         marks = np.zeros(scores.shape[1], np.bool_)
-        topk.mark_best(scores, np.zeros(n), margins, marks)
+        topk.mark_best(scores, np.zeros(n), np.zeros(n, np.int64), margins, marks)
         columns = np.flatnonzero(marks)
         return columns if columns.size <= MOST_SHARE * marks.size else None
