@@ -35,12 +35,14 @@ STEPS = 4
 
 @dataclass
 class Trip:
-    """One round trip of the recorded sweep."""
+    """Messages to the workers of one side in a round trip of the recorded sweep."""
 
+    number: int  # of the round trip, which may have messages to both sides
     axis: str
-    operation: str
+    operations: list[str]
     small: int  # bytes of a message and of its reply
     line: int  # bytes of a line of the other side's arrays that workers need
+    pulls: int  # operations that need such lines
     work: float = 0.0  # processor seconds of all shards
 
 
@@ -57,12 +59,13 @@ class Machines:
 
 def seconds(trips: list[Trip], n: int, machines: Machines, lines: dict[str, float], factor: float = 1.0) -> float:
     """Time of a sweep on n workers; `lines` are those that a worker gets by axis, `factor` multiplies the work."""
-    total, share = 0.0, n / min(n, machines.cores)  # processes that take turns on a core
+    share = n / min(n, machines.cores)  # processes that take turns on a core
+    total = machines.latency * len({trip.number for trip in trips})
     for trip in trips:
         client = 2 * n * machines.message + 2 * n * trip.small / machines.bandwidth
         asked = lines[trip.axis] * trip.line
-        pull = (2 * (n - 1) * machines.message + asked / machines.bandwidth) * share if trip.line else 0.0
-        total += machines.latency + client + pull + factor * trip.work * share / (n * machines.threads)
+        pull = (2 * (n - 1) * trip.pulls * machines.message + asked / machines.bandwidth) * share
+        total += client + pull + factor * trip.work * share / (n * machines.threads)
     return total
 
 
@@ -72,12 +75,14 @@ def recorded(trips: list[Trip], axes: dict[int, str]) -> Iterator[None]:
     send, seen = Cluster._send, set[tuple[int, int]]()
 
     def hooked(engine: Any, remote: Any, message: Any) -> None:
-        if (id(engine), engine.traffic.trips) not in seen:
-            seen.add((id(engine), engine.traffic.trips))
-            tokens = [array for array in arrays_in(message.calls) if isinstance(array, Foreign)]
-            line = sum(np.dtype(token.dtype).itemsize * int(np.prod(token.shape[1:])) for token in tokens)
-            name = repr(message.calls[-1][0])
-            trips.append(Trip(axes.get(id(engine), "columns"), name, message.n_bytes, line))
+        number = message.exchange.trip
+        if (id(engine), number) not in seen:
+            seen.add((id(engine), number))
+            tokens = [[each for each in arrays_in([call]) if isinstance(each, Foreign)] for call in message.calls]
+            sizes = [np.dtype(each.dtype).itemsize * int(np.prod(each.shape[1:])) for part in tokens for each in part]
+            names, pulls = [repr(operation) for operation, _ in message.calls], sum(map(bool, tokens))
+            axis = axes.get(id(engine), "columns")
+            trips.append(Trip(number, axis, names, message.n_bytes, sum(sizes), pulls))
         send(engine, remote, message)
 
     Cluster._send = hooked  # type: ignore[method-assign]
@@ -147,10 +152,10 @@ def check(n_observed: int, shape: tuple[int, int], rank: int, numbers: tuple[int
                 threads, _, busy = stepped(rw.Problem(data, "square", n_jobs=min(n, cores)), solver, rank)
                 measured, trips, _ = stepped(rw.Problem(entries, "square"), solver, rank)
                 for trip in trips:
-                    trip.work = busy.get((trip.axis, trip.operation), 0.0)
+                    trip.work = sum(busy.get((trip.axis, name), 0.0) for name in trip.operations)
                 work = sum(trip.work for trip in trips) / min(n, cores)
                 model = seconds(trips, n, machines, lines_by_axis(data, n), factor=threads / work)
-                row: Row = {"part": "check", "kind": kind, "workers": n, "trips": len(trips)}
+                row: Row = {"part": "check", "kind": kind, "workers": n, "trips": len({trip.number for trip in trips})}
                 row |= {"threads_ms": round(1e3 * threads, 1), "measured_ms": round(1e3 * measured, 1)}
                 row |= {"model_ms": round(float(1e3 * model), 1)}
                 yield row | {"measured/model": round(float(measured / model), 2)}
@@ -166,14 +171,20 @@ def forecast(n_observed: float = 1e10, shape: tuple[float, float] = (1e8, 1e5), 
     for kind, trips in fits.items():
         for trip in trips:  # nanoseconds of a core for each entry, benchmarks/bench_limit.py
             costs = {"Shard.solve_rows": 60e-9 * rank / 31, "Shard.gather_blend": 0.25e-9 * rank}
-            trip.work = n_observed * costs.get(trip.operation, 0.0)
+            trip.work = n_observed * sum(costs.get(name, 0.0) for name in trip.operations)
         for n in (2, 5, 10, 20, 50, 100, 200, 500, 1000):
             m, k = shape, n_observed / n
             lines = {"rows": m[1] * -np.expm1(-k / m[1]), "columns": m[0] * -np.expm1(-k / m[0])}
             lines = {axis: found * (n - 1) / n for axis, found in lines.items()}
             total, work = seconds(trips, n, machines, lines), sum(trip.work for trip in trips) / (16 * n)
             received = sum(lines[trip.axis] * trip.line for trip in trips)
-            row: Row = {"part": "forecast", "kind": kind, "workers": n, "trips": len(trips), "work_s": round(work, 2)}
+            row: Row = {
+                "part": "forecast",
+                "kind": kind,
+                "workers": n,
+                "trips": len({trip.number for trip in trips}),
+                "work_s": round(work, 2),
+            }
             yield row | {"received_GB": round(float(received) / 1e9, 2), "sweep_s": round(float(total), 2)}
 
 

@@ -222,7 +222,7 @@ BREAKS = [
         plain=False,
     ),
     Break(
-        "engines/cluster/client.py",
+        "engines/cluster/owners.py",
         "if runs[-1].stop == following.start:",
         "if True:",
         "test_cluster.py",
@@ -237,7 +237,7 @@ BREAKS = [
         "lines_of_its_entries",
         plain=False,
     ),
-    Break("engines/cluster/client.py", "[*past, *calls]", "calls", "test_cluster_deaths.py", "two_die", plain=False),
+    Break("engines/cluster/worker.py", "in message.past:", "in []:", "test_cluster_deaths.py", "two_die", plain=False),
     Break(
         "solvers/checkpoint.py",
         "max(CHECKPOINT_INTERVAL, TIMES_WRITING * self._took)",

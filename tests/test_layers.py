@@ -26,6 +26,7 @@ LAYERS = (
     "storage",
     "spectral",
     "losses",
+    "penalties",
     "observations",
     "kernels",
 )

@@ -1,5 +1,5 @@
 # Public names of `rankwise`, read by type checkers and, when the package is imported, by lazy-loader.
-from . import dask, datasets, io, losses, objectives, plots, selection, solvers, spectral
+from . import dask, datasets, io, losses, objectives, penalties, plots, selection, solvers, spectral
 from ._errors import (
     CheckpointError,
     ClusterError,
@@ -24,7 +24,8 @@ from .estimators import (
 from .losses import loss
 from .model import Everywhere, LowRankModel
 from .objectives import MultitaskRegression, Problem, Ridged
-from .observations import Observations
+from .observations import Features, Observations
+from .penalties import penalty
 from .solvers import Checkpoint, fold_in, solve
 from .storage import write_shards
 
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterError",
     "DataError",
     "Everywhere",
+    "Features",
     "ImplicitFactorization",
     "LossError",
     "LowRankImputer",
@@ -61,6 +63,8 @@ __all__ = [
     "loss",
     "losses",
     "objectives",
+    "penalties",
+    "penalty",
     "plots",
     "selection",
     "solve",

@@ -50,7 +50,9 @@ def test_it_says_that_there_are_no_values_and_what_each_part_is_worth(folder, tm
 def test_times_may_be_numbers_or_dates_and_the_latest_clicks_are_held_out(folder, tmp_path, pairs, column):
     users, films, times = pairs
     arguments = ("--implicit", "--time", column, "--held-out", 0.25, "--rank", 3, "--json", "-o", tmp_path / "m")
-    found = json.loads(run("fit", folder / "clicks.csv", *arguments).stdout)
+    done = run("fit", folder / "clicks.csv", *arguments)
+    found = json.loads(done.stdout)
+    assert f"times from '{'timestamp' if column == '3' else column}'" in done.stderr
     clicks = rw.Observations.from_labels(users, films, times.astype(float))
     train, test = rw.selection.split_within_rows(clicks, 0.25, time=clicks.targets)
     kept = np.column_stack((train.row_labels[train.rows], train.col_labels[train.cols]))
@@ -99,11 +101,17 @@ def test_evaluate_scores_rankings_beside_the_most_popular_columns(folder, tmp_pa
 def test_models_of_ratings_are_ranked_when_asked(folder, tmp_path):
     rng = np.random.default_rng(0)
     lines = [f"{i},{j},{1 + (i * j) % 5}" for i in range(20) for j in rng.permutation(15)[:8]]
-    (tmp_path / "r.csv").write_text("user,film,rating\n" + "\n".join(lines) + "\n")
-    run("fit", tmp_path / "r.csv", "--rank", 2, "--held-out", 0.2, "-o", tmp_path / "m")
-    arguments = ("evaluate", tmp_path / "m", tmp_path / "r.csv")
+    rng.shuffle(lines)
+    for name, some in (("train", lines[: -len(lines) // 4]), ("all", lines)):
+        (tmp_path / f"{name}.csv").write_text("user,film,rating\n" + "\n".join(some) + "\n")
+    run("fit", tmp_path / "train.csv", "--rank", 2, "-o", tmp_path / "m")
+    arguments = ("evaluate", tmp_path / "m", tmp_path / "all.csv")
     found = json.loads(run(*arguments, "--top", 4, "--least", 3, "--json").stdout)
     assert found["scores"]["k"] == 4 and found["scores"]["n_rows"] > 0
+    assert found["scores"]["n_seen"] == sum(int(line[-1]) >= 3 for line in lines[: -len(lines) // 4])
+    assert f"{found['scores']['n_seen']} entries of the training data: left out" in (
+        run(*arguments, "--top", 4, "--least", 3).stdout
+    )
     assert "add --top" in run(*arguments, "--least", 3, code=1).stderr
 
 
@@ -123,10 +131,13 @@ def test_options_that_do_not_apply_are_refused(folder, tmp_path, arguments, mess
 
 
 def test_the_report_has_the_scores_of_evaluate(folder, tmp_path):
-    run("report", folder / "clicks.rankwise", "--data", folder / "clicks.csv", "-o", tmp_path / "page.html")
+    lines = (folder / "clicks.csv").read_text().splitlines()
+    (tmp_path / "train.csv").write_text("\n".join(lines[:-99]) + "\n")
+    run("fit", tmp_path / "train.csv", "--implicit", "--rank", 3, "-o", tmp_path / "m")
+    run("report", tmp_path / "m", "--data", folder / "clicks.csv", "-o", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     contents = json.loads(text.split('id="contents">')[1].split("</script>")[0])
-    found = json.loads(run("evaluate", folder / "clicks.rankwise", folder / "clicks.csv", "--json").stdout)
+    found = json.loads(run("evaluate", tmp_path / "m", folder / "clicks.csv", "--json").stdout)
     titles = {title: (value, popular) for title, value, popular, _ in contents["clicks"]["scores"]}
     assert titles["recall@20"] == pytest.approx(
         (found["scores"]["recall"], found["baselines"]["most popular"]["recall"])

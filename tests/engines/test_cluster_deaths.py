@@ -17,6 +17,7 @@ from helpers import ROOT
 from rankwise import Checkpoint, ClusterError, Problem
 from rankwise.engines import Cluster, Shard
 from rankwise.engines.cluster import client as module
+from rankwise.engines.cluster import program, scheduler
 from rankwise.losses import Square
 from rankwise.solvers import GreedyPursuit
 
@@ -69,7 +70,7 @@ def test_twenty_random_kills_are_followed_by_twenty_equal_results(client, monkey
 @pytest.mark.parametrize("by", ["the client", "the scheduler"])
 def test_a_worker_that_hangs_is_given_up(client, processes, monkeypatch, by):
     """Its system acknowledges all packets, so nothing breaks the connection; its peers wait for it too."""
-    monkeypatch.setattr(module, "SILENCE", 2.0 if by == "the client" else 600.0)
+    monkeypatch.setattr(program, "SILENCE", 2.0 if by == "the client" else 600.0)
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     problem.value()
     engine, v = problem.engine, np.arange(problem.shape[1], dtype=np.float64)
@@ -82,7 +83,7 @@ def test_a_worker_that_hangs_is_given_up(client, processes, monkeypatch, by):
         assert engine.run(Shard.twice, v).tobytes() == product.tobytes()
         assert len(set(_addresses(engine))) == 2 and silent not in _addresses(engine)
         assert engine.run(Shard.twice, v).tobytes() == product.tobytes()  # two actors in a worker are peers too
-        assert engine._peers and engine.traffic.peers > 0
+        assert engine.peers_reached and engine.traffic.peers > 0
     finally:
         processes.end(pid)
 
@@ -164,7 +165,7 @@ def test_all_die_and_a_new_worker_comes(client, processes, monkeypatch):
 
 
 def test_no_worker_is_left(client, processes, monkeypatch):
-    monkeypatch.setattr(module, "WORKER_TIMEOUT", 2.0)
+    monkeypatch.setattr(scheduler, "WORKER_TIMEOUT", 2.0)
     problem = Problem(on_cluster(client, data_for(Square())), Square())
     Killer(monkeypatch, client, {10: ("after", everyone)})
     with pytest.raises(ClusterError, match="has no worker, and none joined within 2 s"):
@@ -183,7 +184,7 @@ file, folder, which, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.
 shards.MIN_SHARD = 256
 send = Cluster._send
 def hooked(engine, remote, message):
-    if engine.traffic.trips == last:
+    if last and engine.traffic.trips == last:
         os.kill(os.getpid(), signal.SIGKILL)
     send(engine, remote, message)
 Cluster._send = hooked
@@ -219,7 +220,7 @@ def test_a_client_is_killed_at_any_round_trip_and_another_goes_on(processes, tmp
 
 def test_the_scheduler_dies_and_the_fit_goes_on_elsewhere(processes, monkeypatch, tmp_path):
     """The scheduler is not started again: this is the last test with these processes."""
-    monkeypatch.setattr(module, "SCHEDULER_TIMEOUT", 5.0)
+    monkeypatch.setattr(scheduler, "SCHEDULER_TIMEOUT", 5.0)
     client = processes.client()
     data, solver, options = data_for(Square()), GreedyPursuit("economic"), {"rank": 20, "max_iter": 20}
     wanted = solved(Problem(data, Square()), solver, **options)

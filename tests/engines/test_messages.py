@@ -20,7 +20,9 @@ ARRAYS = {
 
 @pytest.mark.parametrize("array", ARRAYS.values(), ids=ARRAYS)
 def test_what_is_sent_arrives_and_can_be_written_to(array):
-    message = Message([(Shard.gather, (array, 3)), (Shard.aim, (array, None, (1.5, Zeros((2,), "<f4"))))])
+    message = Message(
+        [], [(Shard.gather, (array, 3)), (Shard.aim, (array, None, (1.5, Zeros((2,), "<f4"))))], [1, None]
+    )
     received = loads([bytes(frame) for frame in dumps({"message": to_serialize(message)})])["message"]
     assert [operation for operation, _ in received.calls] == [Shard.gather, Shard.aim]
     for _, args in received.calls:

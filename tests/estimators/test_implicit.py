@@ -86,6 +86,17 @@ def test_contributions_of_the_row_s_columns_sum_to_the_score(fitted):
     assert added.sum() == pytest.approx(score, rel=1e-5) and (np.diff(added) <= 0).all()
 
 
+@pytest.mark.parametrize("rule", [RULE, SWEPT], ids=["svd", "sweeps"])
+def test_contributions_count_repeated_clicks(rule, tmp_path):
+    pairs = np.concatenate((planted(), np.repeat(planted()[::3], 4, axis=0)))
+    model = ImplicitFactorization(rule=rule).fit(pairs)
+    model.save(tmp_path / "counts.rankwise")
+    new = model.fold_in(pairs[pairs[:, 0] == 7])
+    for one in (model, rw.load(tmp_path / "counts.rankwise"), new):
+        label, score = (part[0] for part in one.recommend(7, 1))
+        assert one.explain(7, label, 40)[1].sum() == pytest.approx(score, rel=1e-4)
+
+
 def test_a_saved_estimator_recommends_and_fits_again(fitted, tmp_path):
     fitted.save(tmp_path / "clicks.rankwise")
     loaded = rw.load(tmp_path / "clicks.rankwise")

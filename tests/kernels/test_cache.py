@@ -363,7 +363,7 @@ def test_no_home_folder_means_no_cache(monkeypatch, caplog):
 
 def test_a_change_in_any_kernel_or_loss_gets_a_new_cache(tmp_path, monkeypatch):
     package = Path(cache.__file__).parents[1]
-    for folder in ("kernels", "losses"):
+    for folder in ("kernels", "losses", "penalties"):
         shutil.copytree(package / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(cache, "__file__", str(tmp_path / "kernels" / "cache.py"))
     sources, digests = sorted(tmp_path.rglob("*.py")), {cache.sources_digest()}

@@ -1,5 +1,6 @@
 """The problem of one row in parts: built-in ones and toys from outside the package, against NumPy and SciPy."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +12,11 @@ from scipy.optimize import minimize
 from rankwise import Observations, Problem
 from rankwise.engines import Shard
 from rankwise.kernels import row_parts
-from rankwise.kernels.row_parts import GaussianPrior, RowProblem, SharedQuadratic
+from rankwise.kernels.row_parts import GaussianPrior, RowProblem, SharedQuadratic, SizedPenalty
+from rankwise.kernels.row_penalties import PenaltyFormulas
 from rankwise.kernels.tile_losses import TILE
 from rankwise.objectives.sides import RowSettings
+from rankwise.penalties import NonNegative, Penalty
 
 SCALE = 0.8
 KINDS = pytest.mark.parametrize("dtype", [np.float64, rarely(np.float32)])
@@ -53,51 +56,50 @@ def toy_row(part, i):
     return part.lines[i], part.precisions[i], 2.0
 
 
-class ToyLasso(NamedTuple):
-    """``strength * sum(abs(x))``."""
+class LassoFields(NamedTuple):
+    """Parameters of `ToyLasso`."""
 
+    size: float
     strength: float
 
 
-def lasso_value(part, i, mean, variance):
-    total = 0.0
-    for a in range(mean.size):
-        total += abs(float64(mean[a]))
-    return part.strength * total
+def lasso_value(p, x):
+    return p.strength * abs(x)
 
 
-def lasso_minimum(part, i, a, curvature, rhs):
-    return max(abs(rhs) - part.strength, 0.0) / curvature * (1.0 if rhs > 0 else -1.0)
+def lasso_prox(p, z, step):
+    return max(abs(z) - step * p.strength, 0.0) * (1.0 if z > 0 else -1.0)
 
 
-class ToyNonNegative(NamedTuple):
-    """Zero if all components are at least zero, else infinite."""
+@dataclass(frozen=True)
+class ToyLasso(Penalty):
+    """``strength * sum(abs(x))``."""
+
+    formulas = PenaltyFormulas(LassoFields, prox=lasso_prox, value=lasso_value)
+    strength: float = 1.5
 
 
-def nonnegative_value(part, i, mean, variance):
-    return 0.0
+class RidgeFields(NamedTuple):
+    """Parameters of `ToyRidge`."""
 
-
-def nonnegative_minimum(part, i, a, curvature, rhs):
-    return max(rhs, 0.0) / curvature
-
-
-class ToyRidge(NamedTuple):
-    """``weight * sum(x**2) / 2``."""
-
+    size: float
     weight: float
 
 
-def ridge_add(part, i, rhs, diagonal):
-    for a in range(uint64(4)):
-        diagonal[a] += part.weight
+def ridge_prox(p, z, step):
+    return z / (1.0 + step * p.weight)
 
 
-def ridge_value(part, i, mean, variance):
-    total = 0.0
-    for a in range(mean.size):
-        total += float64(mean[a]) * float64(mean[a]) + float64(variance[a])
-    return 0.5 * part.weight * total
+def ridge_value(p, x):
+    return 0.5 * p.weight * x * x
+
+
+@dataclass(frozen=True)
+class ToyRidge(Penalty):
+    """``weight * sum(x**2) / 2``."""
+
+    formulas = PenaltyFormulas(RidgeFields, prox=ridge_prox, value=ridge_value)
+    weight: float = 0.7
 
 
 @pytest.fixture(autouse=True)
@@ -107,10 +109,6 @@ def toys(monkeypatch):
         row_parts.QUADRATICS, ToyQuadratic, row_parts.QuadraticRules(toy_add, toy_value, ("strengths",))
     )
     monkeypatch.setitem(row_parts.PRIOR_RULES, ToyPrior, row_parts.PriorRules(toy_row, ("lines", "precisions")))
-    rules = row_parts.PenaltyRules
-    monkeypatch.setitem(row_parts.PENALTIES, ToyLasso, rules(lasso_value, minimize=lasso_minimum))
-    monkeypatch.setitem(row_parts.PENALTIES, ToyNonNegative, rules(nonnegative_value, minimize=nonnegative_minimum))
-    monkeypatch.setitem(row_parts.PENALTIES, ToyRidge, rules(ridge_value, add=ridge_add))
 
 
 class Rows:
@@ -214,13 +212,14 @@ def test_rows_with_few_entries_need_one_multiplier_and_no_variances():
     assert alike.prepared(designs[0], None).factored is None
 
 
-def solve_with(rows, prior, shared=None, penalty=None, variances=False):
-    """Solve the rows with any prior, or with none."""
-    problem = RowProblem(prior, SCALE, variances, shared, penalty)
+def solve_with(rows, prior, shared=None, penalty=None, variances=False, times=1):
+    """Solve the rows with any prior, or with none; the penalty covers the offset too."""
+    problem = RowProblem(prior, SCALE, variances, shared, None if penalty is None else SizedPenalty(penalty, rows.d))
     design = rows.other.design(0.3, True, 0.0).padded()
-    (rows.side.means, rows.side.variances), sums = rows.problem.engine.run(
-        Shard.solve_rows, design, problem, rows.side.means, rows.side.variances
-    )
+    for _ in range(times):
+        (rows.side.means, rows.side.variances), sums = rows.problem.engine.run(
+            Shard.solve_rows, design, problem, rows.side.means, rows.side.variances
+        )
     return sums
 
 
@@ -247,11 +246,11 @@ def test_quadratic_parts_from_outside_are_solved_as_numpy_solves_their_sum(varia
     toys = Toys(variances)
     rows = toys.rows
     systems = [toys.system(i) for i in range(rows.n)]
-    wanted = [np.linalg.solve(P + 0.7 * np.eye(4), rhs) for P, rhs in systems]
-    sums = solve_with(rows, toys.prior, toys.shared, ToyRidge(0.7), variances)
+    wanted = [np.linalg.solve(P, rhs) for P, rhs in systems]
+    sums = solve_with(rows, toys.prior, toys.shared, None, variances)
     np.testing.assert_allclose(rows.side.means, wanted, rtol=1e-9)
     if variances:
-        np.testing.assert_allclose(rows.side.variances, [1 / (np.diag(P) + 0.7) for P, _ in systems], rtol=1e-9)
+        np.testing.assert_allclose(rows.side.variances, [1 / np.diag(P) for P, _ in systems], rtol=1e-9)
     assert sums[0] == pytest.approx(rows.expected_loss(), rel=1e-9)
 
 
@@ -281,25 +280,25 @@ def best_of(P, rhs, strength, signs):
     return split @ minimize(objective, np.ones(8) * 0.1, jac=True, method="L-BFGS-B", bounds=limits, options=options).x
 
 
-@pytest.mark.parametrize(
-    "penalty, strength", [(ToyLasso(1.5), 1.5), rarely(ToyNonNegative(), 0.0)], ids=["lasso", "nonnegative"]
-)
-def test_penalties_from_outside_are_solved_by_coordinate_descent(penalty, strength):
+@pytest.mark.parametrize("penalty", [ToyLasso(), rarely(ToyRidge()), rarely(NonNegative())], ids=repr)
+def test_penalties_from_outside_are_solved_by_coordinate_descent(penalty):
     toys = Toys()
     rows = toys.rows
-    systems = [toys.system(i) for i in range(rows.n)]
-    wanted = [best_of(*system, strength, signs=isinstance(penalty, ToyLasso)) for system in systems]
-    sums = solve_with(rows, toys.prior, toys.shared, penalty)
+    strength, weight = getattr(penalty, "strength", 0.0), getattr(penalty, "weight", 0.0)
+    systems = [(P + weight * np.eye(4), rhs) for P, rhs in map(toys.system, range(rows.n))]
+    wanted = [best_of(*system, strength, signs=not penalty.nonnegative) for system in systems]
+    rows.side.means = penalty.feasible(rows.side.means)
+    sums = solve_with(rows, toys.prior, toys.shared, penalty, times=20)
     np.testing.assert_allclose(rows.side.means, wanted, atol=1e-5)
-    assert (rows.side.means == 0.0).any()
     assert sums[0] == pytest.approx(rows.expected_loss(), rel=1e-9)
+    assert sums[4] == pytest.approx(strength * np.abs(wanted).sum() + weight / 2 * np.sum(np.square(wanted)), abs=1e-4)
 
 
 @pytest.mark.slow  # compiles
 def test_under_newtons_quadratic_all_parts_converge_to_scipys_minimum():
     rows, rng = Rows("logistic", weights=False), np.random.default_rng(3)
     strengths = rng.uniform(0.2, 1.0, rows.n)
-    parts = ToyQuadratic(strengths), ToyRidge(0.4)
+    parts = ToyQuadratic(strengths), ToyRidge(weight=0.4)
     for _ in range(40):
         rows.side.improve(rows.other, rows.settings, *parts)
     for i in range(rows.n):
@@ -311,7 +310,7 @@ def test_under_newtons_quadratic_all_parts_converge_to_scipys_minimum():
         def objective(x, i=i, F=F, base=base, targets=targets, own=own):
             off = x - rows.side.prior_means[i]
             value = SCALE * np.logaddexp(0, -targets * (base + F @ x)).sum() + 0.5 * own @ off**2
-            return value + strengths[i] * (0.5 * x.sum() ** 2 - x[0]) + 0.2 * x @ x
+            return value + strengths[i] * (0.5 * x.sum() ** 2 - x[0]) + 0.2 * x[:3] @ x[:3]
 
         best = minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-8})
         np.testing.assert_allclose(rows.side.means[i], best.x, atol=1e-5)
@@ -322,8 +321,9 @@ def test_arrays_with_a_line_per_row_are_told_apart():
     shared = SharedQuadratic(rows.S, rows.q, rows.side.multipliers)
     prior = GaussianPrior(rows.side.prior_means, rows.side.precisions, rows.side.multipliers)
     shared = shared.prepared(rows.other.design(0.3, True, 0.0).padded(), prior)
-    cut = RowProblem(prior, 1.0, False, shared, ToyRidge(1.0)).map_arrays(lambda a: a[2:4], lambda a: a)
+    cut = RowProblem(prior, 1.0, False, shared).map_arrays(lambda a: a[2:4], lambda a: a)
     assert cut.prior.means.shape == (2, 12) and cut.prior.precisions.shape == (12,)
     assert cut.shared.multipliers.shape == (2,) and cut.shared.matrix is shared.matrix
     assert cut.shared.factored.solved is shared.factored.solved
-    assert RowProblem(prior).built_in and not cut.built_in
+    toy = ToyPrior(rows.side.prior_means, rows.side.prior_means)
+    assert cut.built_in and not RowProblem(toy).built_in

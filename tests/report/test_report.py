@@ -341,3 +341,21 @@ def test_repeats_are_merged_by_the_command_if_told(command, tmp_path):
 def test_the_command_refuses_in_one_line(command, words, told):
     done = command(*words)
     assert done.exit_code == 1 and told in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_fit_evaluate_and_report_score_a_row_without_entries_alike(tmp_path, monkeypatch):
+    """Entries of a row and a column that are known by their labels only."""
+    monkeypatch.chdir(tmp_path)
+    seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
+    test = (seen.rows == 3) | (seen.cols == 7) | (np.arange(seen.n_observed) % 9 == 0)
+    for name, some in (("train", ~test), ("test", test)):
+        table = np.column_stack((seen.rows[some], seen.cols[some], seen.targets[some]))
+        np.savetxt(f"{name}.csv", table, "%d,%d,%.6f", header="user,item,rating", comments="")
+    call = CliRunner().invoke
+    fitted = json.loads(call(main, ["fit", "train.csv", "--held-out", "test.csv", "-o", "m", "--json"]).stdout)
+    args = ["evaluate", "m", "test.csv", "--json", "--unknown", "skip"]
+    scores = json.loads(call(main, args).stdout)["scores"]
+    assert call(main, ["report", "m", "--data", "test.csv", "-o", "m.html"]).exit_code == 0
+    shown = {each["title"]: each["values"][-1] for each in contents_in(tmp_path / "m.html")["ranks"]["scores"]}
+    assert [scores["rmse"], scores["mae"]] == pytest.approx([shown["RMSE"], shown["MAE"]], rel=1e-5)
+    assert fitted["held_out"] == pytest.approx(scores, rel=1e-6)

@@ -134,3 +134,15 @@ def test_a_time_is_a_number_for_each_entry(time):
 def test_a_share_is_a_fraction_or_a_count(share):
     with pytest.raises(SettingError, match="`held_out` must be a positive integer or a fraction"):
         split_within_rows(planted(), share)
+
+
+def test_held_out_entries_of_the_training_data_do_not_count_as_missed():
+    seen = planted()
+    train, test = split_within_rows(seen, 0.2)
+    model = MatrixCompletion(max_iter=3).fit(train).model_
+    both = ranking_scores(model, seen, 5)
+    assert both.n_seen == train.n_observed
+    assert both._replace(n_seen=0) == ranking_scores(model, test, 5)
+    assert ranking_scores(model, seen, 5, exclude_seen=False).n_seen == 0
+    with pytest.raises(DataError, match=f"{train.n_observed} are among its training entries"):
+        ranking_scores(model, train, 5)

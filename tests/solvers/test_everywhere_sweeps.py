@@ -12,6 +12,7 @@ from rankwise import (
     MatrixCompletion,
     Observations,
     Problem,
+    SettingError,
     ShardFolder,
     fold_in,
     load,
@@ -230,3 +231,13 @@ def test_an_estimator_with_the_term_is_the_solver_and_keeps_it_in_files(tmp_path
     assert np.array_equal(fitted.model_.U, model.U) and np.array_equal(loaded.model_.U, model.U)
     assert loaded.everywhere == loaded.model_.cells.everywhere == TERM
     assert np.array_equal(loaded.fit(entries).model_.U, model.U)
+
+
+def test_a_ridge_is_not_chosen_on_observed_entries_alone_and_equal_targets_have_the_square_loss():
+    entries = clicks()
+    ones = Observations(entries.indptr, entries.indices, np.ones_like(entries.targets), entries.shape)
+    for ridge in (None, "auto"):
+        with pytest.raises(SettingError, match="`ridge` must be a number if `everywhere` is given"):
+            MatrixCompletion("square", method="factors", ridge=ridge, everywhere=Everywhere(0.1)).fit(ones)
+    model = MatrixCompletion(rank=2, method="factors", ridge=0.3, everywhere=Everywhere(0.1)).fit(ones)
+    assert model.model_.loss.name == "square"

@@ -13,8 +13,8 @@ from rankwise import Observations, Problem, Ridged
 from rankwise.engines.threads import Threads
 from rankwise.kernels import pattern
 from rankwise.losses import Logistic, Square
-from rankwise.spectral import LowRank, SparsePlusLowRank, block_svd, tall, widen
-from rankwise.spectral.blocks import orthonormal
+from rankwise.spectral import LowRank, Scaled, SparsePlusLowRank, block_svd, tall, widen
+from rankwise.spectral.blocks import orthonormal, right_svd
 
 SHAPE = (40, 25)
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -271,3 +271,19 @@ def test_tall_products_are_numpy_s_and_threads_change_no_bit(n_rows, width, dtyp
             assert threaded.tobytes() == plain.tobytes()
         assert tall.times(A, C[:, 0], each).shape == (n_rows,) and tall.inner(A, B[:, 0], each).shape == (width,)
         engine.close()
+
+
+def test_right_vectors_and_values_are_those_of_the_triplets():
+    rng = np.random.default_rng(0)
+    A, start = decaying(rng, ratio=0.7), rng.normal(size=(SHAPE[1], 8))
+    _, values, vectors, _ = block_svd(A, start, 4)
+    s, V = right_svd(A, start, 4)
+    np.testing.assert_allclose(s, values, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(V), np.abs(vectors), atol=1e-8)
+
+
+def test_wide_blocks_of_a_scaled_matrix_are_multiplied_by_pieces():
+    rng = np.random.default_rng(1)
+    A, rows, cols = sp.random_array((50, 400), density=0.1, rng=rng), rng.random(50), rng.random(400)
+    scaled, V = (rows[:, None] * A.toarray()) * cols, rng.normal(size=(400, 300))
+    np.testing.assert_allclose(Scaled(A, rows, cols).twice(V), scaled.T @ (scaled @ V), atol=1e-12)

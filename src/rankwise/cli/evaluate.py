@@ -8,10 +8,11 @@ import numpy as np
 from .._errors import DataError, SettingError
 from ..io import Reading
 from ..model import LowRankModel, load
+from ..model.pairwise import marginal_at
 from ..selection import Score, fitting_scores
 from ..selection.scoring import best_constant
 from . import clicks
-from .files import check_known, check_values, entry_positions, predictions_at, read
+from .files import check_known, check_values, entry_positions, read
 from .formatting import console, format_decimals, plural, print_table, to_json
 from .terminal import echo
 
@@ -48,9 +49,9 @@ def run(options: EvaluateOptions) -> None:
         raise DataError(f"{entries.path}: no entry has a row and a column of the model; try --unknown offset.")
     values = np.empty(0) if entries.values is None else entries.values[scored]
     rows, cols = rows[scored], cols[scored]
-    predictions = {"model": predictions_at(model, rows, cols, rank=options.rank, scale="link")}
+    predictions = {"model": marginal_at(model, rows, cols, options.rank)}
     if model.offsets is not None:
-        predictions["offsets alone"] = predictions_at(offsets_alone(model), rows, cols, scale="link")
+        predictions["offsets alone"] = marginal_at(offsets_alone(model), rows, cols)
     predictions["constant"] = np.full(rows.size, best_constant(model.loss, values))
     scores = {name: fitting_scores(model.loss, values, x) for name, x in predictions.items()}
     n_unknown, rank = int((~known).sum()), model.rank if options.rank is None else options.rank
@@ -78,8 +79,12 @@ def _rank(model: LowRankModel, options: EvaluateOptions) -> None:
         found = {"scores": results.pop("model"), "baselines": results}
         echo(to_json({"model": str(options.model), "held_out": str(options.held_out)} | found))
     else:
-        rows = plural(scores["model"].n_rows, "row")
+        rows, n_seen = plural(scores["model"].n_rows, "row"), scores["model"].n_seen
         clicks.show_rankings(f"{options.model}: the {k} best columns of {rows} of {options.held_out}", scores)
+        if n_seen:
+            console().print(
+                f"{plural(n_seen, 'entry')} of the training data: left out, since they are not recommended."
+            )
 
 
 def offsets_alone(model: LowRankModel) -> LowRankModel:

@@ -91,7 +91,7 @@ def check_known(table: EntryTable, rows: Array, cols: Array, remedy: str) -> Non
         )
 
 
-def predictions_at(model: LowRankModel, rows: Array, cols: Array, unknown: str = "offset", **options: Any) -> Array:
+def predictions_at(model: LowRankModel, rows: Array, cols: Array, unknown: str, **options: Any) -> Array:
     """Return predictions at row and column numbers; where one is -1, the shrunk mean of the other side."""
     numbered = replace(model, row_labels=None, col_labels=None)
     return np.asarray(numbered.predict_entries(rows, cols, unknown=unknown, **options))

@@ -14,6 +14,7 @@ from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
 from ..io import Reading
 from ..model import LowRankModel, Seen, save
+from ..model.pairwise import marginal_at
 from ..observations import AnyEntries, Observations, need_in_memory
 from ..selection import Score, fitting_scores, split_entries
 from ..solvers import METHODS, Checkpoint
@@ -54,7 +55,6 @@ class FitOptions(Reading):
     force: bool
     as_json: bool
     implicit: bool = False
-    time: str | None = None
     counts: str = "log"
 
     @property
@@ -199,7 +199,7 @@ class Outcome:
         if self.held_out is None:
             return []
         model, held_out = self.estimator.model_, self.held_out
-        return fitting_scores(model.loss, held_out.targets, model.at(held_out.rows, held_out.cols))
+        return fitting_scores(model.loss, held_out.targets, marginal_at(model, held_out.rows, held_out.cols))
 
     @cached_property
     def status(self) -> str:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from .._errors import DataError
 from ..engines import Cluster, ShardFolder, client_of, usable_cores
-from ..engines.cluster.client import free_workers
 from ..engines.cluster.distributed import collect
 from ..engines.cluster.placement import place
+from ..engines.cluster.scheduler import free_workers
 from ..engines.factory import check_largest
 from ..losses import Loss
 from ..observations import Entries, Observations, TargetFacts, cut_rows

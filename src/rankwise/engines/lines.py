@@ -7,7 +7,7 @@ import numpy as np
 from .._arrays import Array
 from ..kernels.row_parts import GaussianPrior
 from ..spectral.tall import blended
-from .operations import Join, operation
+from .operations import Join, Line, operation
 
 
 class RowLines:
@@ -17,7 +17,7 @@ class RowLines:
     stop: int
     indptr: Array
 
-    @operation(Join.BOTH, by_row=("blocks", "scale"), kept=True)
+    @operation(Join.BOTH, by_row=("blocks", "scale"), kept=lambda factors, blocks, scale: (Line.of(blocks[0]),))
     def blend(self, factors: tuple[Any, ...], blocks: tuple[Array, ...], scale: Array | None) -> tuple[Array, Array]:
         """Return a weighted sum of up to three blocks, and the sums of squares of its columns.
 
@@ -33,24 +33,28 @@ class RowLines:
         own = block[self.start : self.stop]
         return np.asarray(np.maximum(own.max(axis=0, initial=0.0), -own.min(axis=0, initial=0.0))[None])
 
-    @operation(Join.CONCATENATE, by_row=("block", "more"), kept=True)
+    @operation(
+        Join.CONCATENATE,
+        by_row=("block", "more"),
+        kept=lambda block, place, n, more: (Line.of(block, block.shape[1] + n),),
+    )
     def insert(self, block: Array, place: int, n: int, more: Any) -> Array:
         """Insert n columns before the one at `place`: those of `more`, or of this number."""
         own = slice(self.start, self.stop)
         new = more[own] if isinstance(more, np.ndarray) else more
         return np.ascontiguousarray(np.insert(block[own], [place] * n, new, axis=1))
 
-    @operation(Join.CONCATENATE, by_row=("block",), kept=True)
+    @operation(Join.CONCATENATE, by_row=("block",), kept=lambda block, places: (Line.of(block, len(places)),))
     def select(self, block: Array, places: Array) -> Array:
         """Return the columns at `places`."""
         return np.ascontiguousarray(block[self.start : self.stop, places])
 
-    @operation(Join.CONCATENATE, by_row=("block",), kept=True)
+    @operation(Join.CONCATENATE, by_row=("block",), kept=lambda block: (Line.of(block),))
     def keep(self, block: Array) -> Array:
         """Return the block, which stays with the workers of a cluster."""
         return block[self.start : self.stop]
 
-    @operation(Join.CONCATENATE, kept=True)
+    @operation(Join.CONCATENATE, kept=lambda dtype: (Line((), np.dtype(dtype)),))
     def pattern_lengths(self, dtype: str) -> Array:
         """Return ``n_i**-0.5`` for every row with n_i entries, 1 for rows without entries."""
         counts = np.diff(self.indptr).astype(dtype)

@@ -7,12 +7,29 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from inspect import signature
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, TypeVarTuple, overload
+from typing import Any, Generic, NamedTuple, TypeVar, TypeVarTuple, overload
+
+import numpy as np
 
 ArgsT = TypeVarTuple("ArgsT")
 ResultT = TypeVar("ResultT")
 Prepare = Callable[[Any], Any]
 NOTHING: Mapping[str, Prepare] = MappingProxyType({})
+
+
+class Line(NamedTuple):
+    """Shape and number type of one line of an array with a line per row."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, block: Any, width: int | None = None) -> "Line":
+        """Return the line of a block, or of one with another width."""
+        return cls(tuple(block.shape[1:]) if width is None else (width,), np.dtype(block.dtype))
+
+
+Lines = Callable[..., tuple[Line, ...]]  # of the arguments of an operation
 
 
 class Join(Enum):
@@ -46,9 +63,10 @@ class Operation(Generic[ResultT, *ArgsT]):
         Whether threads share the rows of a shard, in blocks: for operations that take long and have no sums by column.
     prepare : dict of str to callable
         Functions of arguments, which every process calls once, and not for every shard.
-    kept : bool
-        Whether the concatenated result has a line per row that stays with the workers of a cluster; the client gets a
-        handle, from which NumPy makes the array.
+    kept : callable, optional
+        For operations whose concatenated results have a line per row and stay with the workers of a cluster: returns
+        these lines, one for each array, from the arguments. The client gets a handle of each array, and the sums when
+        it reads them; NumPy makes arrays of both.
 
     Attributes
     ----------
@@ -64,7 +82,7 @@ class Operation(Generic[ResultT, *ArgsT]):
         by_col: tuple[str, ...] = (),
         by_block: bool = False,
         prepare: Mapping[str, Prepare] = NOTHING,
-        kept: bool = False,
+        kept: Lines | None = None,
     ) -> None:
         self.__doc__ = method.__doc__
         self.method, self.join, self.by_row, self.by_col, self.by_block = method, join, by_row, by_col, by_block

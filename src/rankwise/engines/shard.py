@@ -27,7 +27,7 @@ from ..spectral.tall import blended
 from .base import Buffers, Results
 from .lines import RowLines, row_squares
 from .offsets import Offsets
-from .operations import AnyOperation, Join, operation
+from .operations import AnyOperation, Join, Line, operation
 
 
 class Shard(RowLines):
@@ -54,6 +54,7 @@ class Shard(RowLines):
         self._allocate = allocate or (lambda name: np.zeros(piece.indices.size, dtype))
         self.start, self.stop, self.n_cols = piece.start, piece.stop, piece.n_cols
         self.loss, self.formula, self.cached = loss.compiled, loss.formula, loss.built_in
+        self.quadratic = loss.quadratic
         self.indptr, self.indices = _fixed(piece.indptr), _fixed(piece.indices)
         self._stored: Callable[[], Array] = lambda: loss.units.stored(piece.targets, dtype)
         self.weights = None if piece.weights is None else _fixed(piece.weights.astype(dtype, copy=False))
@@ -237,7 +238,7 @@ class Shard(RowLines):
         by_col=("block",),
         by_block=True,
         prepare={"block": lambda block: pad_columns(block, block.dtype)},
-        kept=True,
+        kept=lambda block, width: (Line.of(block, width),),
     )
     def gather(self, block: Array, width: int) -> Array:
         """Sums of the rows of `block`, which are of this width, over every row's columns."""
@@ -250,7 +251,7 @@ class Shard(RowLines):
         by_row=("blocks", "scale"),
         by_col=("block",),
         prepare={"block": lambda block: pad_columns(block, block.dtype)},
-        kept=True,
+        kept=lambda block, width, *_: (Line.of(block, width),),
     )
     def gather_blend(
         self, block: Array, width: int, factors: tuple[Any, ...], blocks: tuple[Array, ...], scale: Array | None
@@ -300,20 +301,24 @@ class Shard(RowLines):
         by_col=("design",),
         by_block=True,
         prepare={"design": lambda design: design.padded()},
-        kept=True,
+        kept=lambda design, problem, means, variances: (Line.of(means), Line.of(variances)),
     )
     def solve_rows(
         self, design: Any, problem: RowProblem, means: Array, variances: Array
     ) -> tuple[tuple[Array, Array], Array]:
         """Improved means and variances of the rows, given a `SideDesign` or a `Design`.
 
-        The sums are the four of the kernel, and those of `row_squares`.
+        The sums are the five of the kernel, and those of `row_squares`.
         """
         own = slice(self.start, self.stop)
         rows = means[own].copy(), variances[own].copy()
         problem = problem.map_arrays(lambda array: array[own], lambda array: array)
-        entries = self._entries(design)
-        trial = None if majorised(self.formula) else np.empty((2, means.shape[1]), means.dtype)
+        entries, choosing = self._entries(design), False
+        if problem.penalty is not None:
+            problem = problem._replace(penalty=problem.penalty.compiled())
+            choosing = problem.penalty.n_choices > 0 and not self.quadratic
+        bounded = majorised(self.formula) and not choosing
+        trial = None if bounded else np.empty((2, means.shape[1]), means.dtype)
         solve = solve_rows if problem.built_in else uncached_solve_rows
         sums = solve(self._tile_loss(design), entries, problem, _scratch(entries.design), trial, *rows)
         return rows, np.concatenate((sums, row_squares(*rows, problem.prior)))

@@ -86,7 +86,7 @@ def refuse_seen(model: LowRankModel, entries: PlacedEntries) -> None:
     """Raise `DataError` if the model was fitted to some of the entries: intervals would be too narrow."""
     if model.seen is None:
         return
-    n = model.seen.n_among(entries.rows, entries.cols, model.shape[1])
+    n = int(model.seen.contains(entries.rows, entries.cols, model.shape[1]).sum())
     if n:
         raise DataError(
             f"{n} of the {entries.rows.size} held-out entries were given to `fit`; calibrate on entries that were not."

@@ -95,7 +95,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         models are then fitted; see `calibrate`. Under the logistic and Bernoulli loss, probabilities are calibrated on
         these entries instead of those that the default method holds back until its last sweep.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the factors and of the arithmetic.
+        Type of the factors and of the arithmetic. "geco", "local-search", "boosting", "active-subspace" and
+        "frank-wolfe" compare values of the objective and always use float64.
     n_jobs : int or None, default=-1
         Number of threads; -1 means all usable cores, None means 1 unless in a `joblib.parallel_config` context. Results
         do not depend on it. On a cluster, workers use all of their threads.

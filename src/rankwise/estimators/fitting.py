@@ -131,7 +131,7 @@ class CompletionEstimator(PredictionMethods):
 
     def _resolved(self, entries: AnyEntries) -> tuple[Loss, Method]:
         """Loss and method of this fit, with "auto" resolved from the entries."""
-        return resolve_loss(self.loss, entries, self.method), self.method
+        return resolve_loss(self.loss, entries, self.method, self.everywhere), self.method
 
     def _solve(
         self,

@@ -1,7 +1,7 @@
 """`ImplicitFactorization`: recommendations from clicks, plays and purchases, in which absent entries count."""
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from numbers import Integral
 from time import perf_counter
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from .._arrays import Array
 from .._checks import check_choice, is_whole
 from .._errors import DataError, SettingError
 from ..model import LowRankModel
-from ..model.ranking import Ranked
+from ..model.ranking import Ranked, Seen
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory
 from ..observations.build import as_matrix
 from ..observations.frames import as_frame, column_of, numbers_of
@@ -180,7 +180,8 @@ class ImplicitFactorization(PredictionMethods):
         shape, labels = (clicks.shape[0], model.shape[1]), (clicks.row_index, model.col_index)
         rows, cols, values = clicks.rows[known], places[clicks.cols[known]], clicks.targets[known]
         new_rows = Observations.from_coo(rows, cols, values, shape, labels=labels)
-        return fold_in(model, as_confidence(new_rows) if self.rule_.absent else new_rows, n_jobs=self.n_jobs)
+        folded = fold_in(model, as_confidence(new_rows) if self.rule_.absent else new_rows, n_jobs=self.n_jobs)
+        return replace(folded, seen=Seen.of_clicks(new_rows))
 
     def explain(self, row: Any, column: Any, n: int = 10) -> Ranked:
         """Return the row's own columns that a score rests on, and how much each adds; see `LowRankModel.explain`."""

@@ -65,7 +65,8 @@ class FitRequest:
         offsets = solver.default_offsets if self.offsets == "auto" and not sweeps else self.offsets
         fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
-        problem = Problem(entries, loss, dtype=self.dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
+        dtype = np.float64 if solver.compares_values else self.dtype
+        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem
@@ -144,6 +145,11 @@ class FitRequest:
             return Plan(solver, rank)
         if self.start is not None and self.start.learned is not None:
             return Plan(replace(solver, ridge=float(self.start.learned.rows.precisions[0])), rank)
+        if self.everywhere is not None:
+            raise SettingError(
+                "`ridge` must be a number if `everywhere` is given, because observed entries alone do not tell how "
+                "absent ones rank; set it, or use ImplicitFactorization for clicks, which chooses it by rankings."
+            )
         observations = need_in_memory(entries, 'ridge="auto"', "give `ridge` as a number")
         per_row = observations.n_observed / observations.shape[0]
         choice = choose_ridge(
@@ -159,16 +165,19 @@ class FitRequest:
         return Plan(replace(solver, ridge=choice.best), rank, choice)
 
 
-def resolve_loss(loss: str | Loss, entries: AnyEntries, method: Method) -> Loss:
+def resolve_loss(loss: str | Loss, entries: AnyEntries, method: Method, everywhere: Everywhere | None = None) -> Loss:
     """Return the loss object; "auto" depends on the targets and the method.
 
-    It is logistic for targets of -1 and +1, Bernoulli for 0 and 1, else Huber's for BayesSweeps, else square.
+    With a term of all cells and equal targets, such as those of clicks, it is square, as that of the term. Else it is
+    logistic for targets of -1 and +1, Bernoulli for 0 and 1, else Huber's for BayesSweeps, else square.
     Huber's loss becomes linear at 1.345 standard deviations of the targets, where it has 95 % of the efficiency of the
     square loss under normal noise; on MovieLens 1M it lowers RMSE by 0.002 and MAE by 0.003 (docs/constants.md).
     """
     if not (isinstance(loss, str) and loss == "auto"):
         return losses.get(loss)
     facts = entries.target_facts()
+    if everywhere is not None and facts.spread == 0:
+        return losses.get("square")
     if facts.signs:
         return losses.Logistic()
     if facts.zero_one:

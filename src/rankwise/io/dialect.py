@@ -50,6 +50,8 @@ class Reading:
         Read rows and columns only, no values.
     missing : float, optional
         Value that means "not observed": entries that have it are left out.
+    time : str or int, optional
+        Column that the caller reads as times; only named in the description of the file.
 
     Examples
     --------
@@ -68,6 +70,7 @@ class Reading:
     skip_bad_lines: bool = False
     pairs: bool = False
     missing: float | None = None
+    time: str | int | None = None
 
     def __post_init__(self) -> None:
         """Check `missing`."""
@@ -175,9 +178,11 @@ def place(names: Sequence[str] | None, columns: Sequence[Sequence[str]], how: Re
     return {role: places[role] for role in how.roles}
 
 
-def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int) -> str:
+def describe(places: dict[str, int], names: Sequence[str] | None, n_fields: int, how: Reading) -> str:
     """Describe the role of each column."""
-    used = ", ".join(f"{SAID[role]}s from {_called(at, names)}" for role, at in places.items())
+    time = None if how.time is None else _position(how.time, names, n_fields)
+    places = places if time is None else places | {"time": time}
+    used = ", ".join(f"{SAID.get(role, role)}s from {_called(at, names)}" for role, at in places.items())
     unused = [_called(at, names) for at in range(n_fields) if at not in places.values()]
     return used + (f"; not used: {', '.join(unused)}" if unused else "")
 
@@ -320,14 +325,20 @@ def _asked(column: str | int | None, role: str, names: Sequence[str] | None, n_f
     """Position of a column chosen by name or number."""
     if column is None:
         return None
-    if names is not None and str(column) in names:
-        return list(names).index(str(column))
-    if str(column).isdecimal() and 1 <= int(column) <= n_fields:
-        return int(column) - 1
+    position = _position(column, names, n_fields)
+    if position is not None:
+        return position
     held = f"columns 1 to {n_fields} and no header" if names is None else f"the columns {', '.join(map(repr, names))}"
     raise DataError(
         f"{where}, line 1: no column {column!r} for the {SAID[role]}; it has {held}. Set `{role}` to one of them."
     )
+
+
+def _position(column: str | int, names: Sequence[str] | None, n_fields: int) -> int | None:
+    """Position of a column with this name or number from 1; None if there is none."""
+    if names is not None and str(column) in names:
+        return list(names).index(str(column))
+    return int(column) - 1 if str(column).isdecimal() and 1 <= int(column) <= n_fields else None
 
 
 def _refuse_narrow(how: Reading, n_fields: int, where: str) -> None:

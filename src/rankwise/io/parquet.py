@@ -49,7 +49,7 @@ class ParquetFile:
         repeated = next((name for name in self.names if names.count(name) > 1), None)
         if repeated is not None:
             raise DataError(f"{where} has {names.count(repeated)} columns named {repeated!r}; rename all but one.")
-        self.notes = [f"{where}: Parquet; {describe(columns, names, len(names))}."]  # later, also rows left out
+        self.notes = [f"{where}: Parquet; {describe(columns, names, len(names), how)}."]  # later, also rows left out
 
     def read(self) -> Columns:
         """Read all entries."""

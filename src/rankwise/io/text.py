@@ -67,7 +67,7 @@ class TextFile:
         return [[fields[at] for fields in rows if len(fields) > at] for at in range(self.dialect.n_fields)]
 
     def _guessed(self, joint: str) -> str:
-        return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields)
+        return self.dialect.words + joint + describe(self.columns, self.dialect.names, self.dialect.n_fields, self.how)
 
     def read(self) -> Columns:
         """Read all entries; labels are int64 where all of a side are written as integers, else text."""

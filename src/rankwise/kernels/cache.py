@@ -86,12 +86,13 @@ def _is_own_group(gid: int) -> bool:
 
 
 def sources_digest() -> str:
-    """Digest of the source files that kernels inline, those of the losses included, which names their cache folder.
+    """Digest of the source files that kernels inline, also of losses and penalties, which names their cache folder.
 
     A kernel inlines functions of other files, so that its own source does not identify its machine code.
     """
     folder = Path(__file__).parent
-    sources = sorted([*folder.glob("*.py"), *(folder.parent / "losses").glob("*.py")])
+    folders = folder, folder.parent / "losses", folder.parent / "penalties"
+    sources = sorted(source for each in folders for source in each.glob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 

@@ -188,6 +188,22 @@ def gram(indptr, indices, values, v, shift, rows, cols):
 
 
 @jit
+def add_lines(pattern, lines, out):
+    """Add the product of two sparse matrices in CSR form to `out`, shape (n_rows, n_cols).
+
+    Both hold ``indptr, indices, values``. Sums are in the order of the entries of a row.
+    """
+    indptr, indices, values = pattern
+    starts, cols, weights = lines
+    for i in range(indptr.size - 1):
+        row = out[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            x, source = values[k], indices[k]
+            for at in range(starts[source], starts[source + 1]):
+                row[cols[at]] += x * weights[at]
+
+
+@jit
 def product_block(indptr, indices, values, V, rows):
     """Write ``G V`` into `rows`, for several columns in one pass; their number is a multiple of eight."""
     for i in range(uint64(indptr.size - 1)):

@@ -2,9 +2,9 @@
 
 The solution of ``(B + G.T G) x = rhs``, where ``sqrt(curvature) f`` are the rows of G, is ``x = B**-1 (rhs - G.T y)``
 with ``(I + G B**-1 G.T) y = G B**-1 rhs``. It needs a B that is easy to invert. Without a shared quadratic, B is the
-diagonal of the prior, a quadratic penalty and the design's variances. With one, B is the row's multiplier times
-S plus the prior, whose LDL factor is made once per half sweep (`SharedQuadratic.prepared`); a penalty is then not
-possible. The full solver is used for all other rows.
+diagonal of the prior and the design's variances. With one, B is the row's multiplier times S plus the prior, whose LDL
+factor is made once per half sweep (`SharedQuadratic.prepared`). The full solver is used for all other rows, and for
+those with a penalty.
 """
 
 import math
@@ -14,17 +14,14 @@ from numba import float64, uint64
 from .jit import part
 from .lanes import STRIDE, accumulate, add, add_times, load, store, times, total, widen, zeros
 from .ldl import substitute
-from .row_parts import is_minimized_by_coordinates
 
 
 @part
 def is_available(shared, factored, penalty):
     """Whether rows with these parts can be solved through their entries."""
-    if shared is None:
-        return True if penalty is None else not is_minimized_by_coordinates(penalty)
-    if factored is None:
+    if penalty is not None:
         return False
-    return penalty is None
+    return shared is None or factored is not None
 
 
 @part

@@ -4,14 +4,14 @@ Given the other side, row i minimizes over its factors x, and over their varianc
 
     scale * (expected loss at its entries) + shared quadratic + prior + penalty.
 
-The last three parts are NamedTuples, or None if absent. `QUADRATICS`, `PRIOR_RULES` and `PENALTIES` hold the functions
-that `solve_rows` compiles for each type; None compiles to nothing.
+The last three parts are NamedTuples, or None if absent, which compiles to nothing. `QUADRATICS` and `PRIOR_RULES` hold
+the functions that `solve_rows` compiles for each type of quadratic and prior; penalties are in `row_penalties`.
 
 To add a type, in this package or another: write a NamedTuple of arrays and numbers, and the scalar functions that
-`QuadraticRules`, `PriorRules` or `PenaltyRules` lists, in Python that Numba compiles; enter both into the matching
-dictionary, with the names of the fields that have a line per row; and give an instance to `RowProblem`. A type that is
-listed in `BUILT_IN` has its compiled code cached on disk; do not list types of other packages there, because Numba's
-cache tells types apart by name only. `tests/kernels/test_row_problem.py` adds one of each.
+`QuadraticRules` or `PriorRules` lists, in Python that Numba compiles; enter both into the matching dictionary, with the
+names of the fields that have a line per row; and give an instance to `RowProblem`. A type that is listed in `BUILT_IN`
+has its compiled code cached on disk; do not list types of other packages there, because Numba's cache tells types apart
+by name only. `tests/kernels/test_row_problem.py` adds one of each.
 """
 
 from collections.abc import Callable
@@ -132,22 +132,22 @@ class RowProblem(NamedTuple):
     scale: float = 1.0  # factor of the expected loss
     estimate_variances: bool = False
     shared: Any = None
-    penalty: Any = None
+    penalty: Any = None  # a `SizedPenalty`; a `RowPenalty` in the kernels
     absent: Absent = Absent()
 
     @property
     def built_in(self) -> bool:
         """Whether all parts are of types declared in this module, so that compiled code may be cached on disk."""
-        return all(part is None or type(part) in BUILT_IN for part in (self.shared, self.prior, self.penalty))
+        return all(part is None or type(part) in BUILT_IN for part in (self.shared, self.prior))
 
     def map_arrays(self, by_row: MapArray, others: MapArray) -> "RowProblem":
         """Apply `by_row` to all arrays with a line per row of the matrix, and `others` to the rest.
 
         Fields of parts are arrays, or what stands for one in a message, numbers, or None.
         """
-        shared, prior, penalty = (_mapped(part, by_row, others) for part in (self.shared, self.prior, self.penalty))
+        shared, prior = (_mapped(part, by_row, others) for part in (self.shared, self.prior))
         absent = Absent(by_row(self.absent.keys), self.absent.limit)
-        return self._replace(shared=shared, prior=prior, penalty=penalty, absent=absent)
+        return self._replace(shared=shared, prior=prior, absent=absent)
 
 
 class QuadraticRules(NamedTuple):
@@ -163,19 +163,6 @@ class PriorRules(NamedTuple):
 
     row: Rule  # (part, i) -> mean of shape (d,), precisions of shape (d,), and a factor of these
     by_row: tuple[str, ...] = ("means", "multipliers")
-
-
-class PenaltyRules(NamedTuple):
-    """What the kernels need of a type of penalty, a sum over components.
-
-    A penalty with `minimize` is solved for by coordinate descent. One without is quadratic, and `add` adds it to the
-    normal equations.
-    """
-
-    value: Rule  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
-    add: Rule | None = None  # (part, i, rhs, diagonal): add its gradient and Hessian, which is diagonal
-    minimize: Rule | None = None  # (part, i, a, curvature, rhs) -> minimizer of ``curvature x**2 / 2 - rhs x + p(x)``
-    by_row: tuple[str, ...] = ()
 
 
 def gaussian_prior_row(prior, i):
@@ -207,12 +194,22 @@ def shared_value(shared, i, mean, variance):
 BUILT_IN = (SharedQuadratic, GaussianPrior)
 QUADRATICS: dict[type, QuadraticRules] = {SharedQuadratic: QuadraticRules(shared_add, shared_value)}
 PRIOR_RULES: dict[type, PriorRules] = {GaussianPrior: PriorRules(gaussian_prior_row)}
-PENALTIES: dict[type, PenaltyRules] = {}
 
 
 def _rules(kind: type) -> Any:
     """Rules of a type of part."""
-    return {**QUADRATICS, **PRIOR_RULES, **PENALTIES}[kind]
+    return {**QUADRATICS, **PRIOR_RULES}[kind]
+
+
+class SizedPenalty(NamedTuple):
+    """A penalty on the first `size` components of every row."""
+
+    penalty: Any  # a `rankwise.penalties.Penalty`
+    size: int
+
+    def compiled(self) -> Any:
+        """Return the `RowPenalty` of this process."""
+        return self.penalty.compiled(self.size)
 
 
 def _mapped(piece: Any, by_row: MapArray, others: MapArray) -> Any:
@@ -280,55 +277,3 @@ def _factored_of(shared):
     if isinstance(shared, types.NoneType) or shared.instance_class is not SharedQuadratic:
         return lambda shared: None
     return lambda shared: shared.factored
-
-
-def penalty_add(penalty, i, rhs, diagonal):
-    """Add a quadratic penalty on row i to the normal equations; nothing for other penalties."""
-    if not is_minimized_by_coordinates(penalty):
-        PENALTIES[type(penalty)].add(penalty, i, rhs, diagonal)
-
-
-@overload(penalty_add, jit_options=PART)
-def _penalty_add(penalty, i, rhs, diagonal):
-    rules = PENALTIES[penalty.instance_class]
-    if rules.minimize is not None:
-        return lambda penalty, i, rhs, diagonal: None
-    rule = _compiled(rules.add)
-    return lambda penalty, i, rhs, diagonal: rule(penalty, i, rhs, diagonal)
-
-
-def penalty_value(penalty, i, mean, variance):
-    """Expected value of the penalty on row i."""
-    return PENALTIES[type(penalty)].value(penalty, i, mean, variance)
-
-
-@overload(penalty_value, jit_options=PART)
-def _penalty_value(penalty, i, mean, variance):
-    rule = _compiled(PENALTIES[penalty.instance_class].value)
-    return lambda penalty, i, mean, variance: rule(penalty, i, mean, variance)
-
-
-def is_minimized_by_coordinates(penalty):
-    """Whether the penalty needs coordinate descent."""
-    return PENALTIES[type(penalty)].minimize is not None
-
-
-@overload(is_minimized_by_coordinates, jit_options=PART)
-def _is_minimized_by_coordinates(penalty):
-    if PENALTIES[penalty.instance_class].minimize is None:
-        return lambda penalty: False
-    return lambda penalty: True
-
-
-def coordinate_minimum(penalty, i, a, curvature, rhs):
-    """Minimizer over x of ``curvature x**2 / 2 - rhs x + p_a(x)``; of the quadratic alone for other penalties."""
-    rule = PENALTIES[type(penalty)].minimize
-    return rhs / curvature if rule is None else rule(penalty, i, a, curvature, rhs)
-
-
-@overload(coordinate_minimum, jit_options=PART)
-def _coordinate_minimum(penalty, i, a, curvature, rhs):
-    if PENALTIES[penalty.instance_class].minimize is None:
-        return lambda penalty, i, a, curvature, rhs: rhs / curvature
-    rule = _compiled(PENALTIES[penalty.instance_class].minimize)
-    return lambda penalty, i, a, curvature, rhs: rule(penalty, i, a, curvature, rhs)

@@ -26,21 +26,12 @@ from .row_entries import (
     set_row,
 )
 from .row_few import from_entries, from_entries_factored, is_available, to_entries
-from .row_parts import (
-    coordinate_minimum,
-    factored_of,
-    gaussian_row,
-    is_minimized_by_coordinates,
-    penalty_add,
-    penalty_value,
-    quadratic_add,
-    quadratic_value,
-)
+from .row_parts import factored_of, gaussian_row, quadratic_add, quadratic_value
+from .row_penalties import begin_descent, minimize_row, n_trials, penalty_value
 from .row_work import workspace
 from .tile_losses import TILE
 
 HALVINGS = 12  # of the step of a row at most
-PASSES = 500  # of coordinate descent at most
 LN2 = math.log(2.0)
 BLOCK = uint64(1000)  # mantissas, each below 2, whose product does not overflow
 _1, _2 = uint64(1), uint64(2)
@@ -70,12 +61,10 @@ def add_prior(row, work):
 
 
 @part
-def add_other_parts(shared, penalty, i, work):
-    """Add the shared quadratic and a quadratic penalty to a row's normal equations."""
+def add_shared(shared, i, work):
+    """Add the shared quadratic to a row's normal equations."""
     if shared is not None:
         quadratic_add(shared, i, work.rhs, work.diagonal, work.matrix)
-    if penalty is not None:
-        penalty_add(penalty, i, work.rhs, work.diagonal)
 
 
 @spliced
@@ -87,7 +76,7 @@ def assemble(loss, entries, problem, row, few, curvatures, work):
     if not few:
         work.matrix[:] = 0.0
     add_prior(row, work)
-    add_other_parts(problem.shared, problem.penalty, row.i, work)
+    add_shared(problem.shared, row.i, work)
     set_row(row.mean, row.variance, work)
     lo, value, at_zero = row.first, 0.0, 0.0
     while lo < row.last:
@@ -138,41 +127,14 @@ def solve_few_entries(factored, indices, row, work):
 
 
 @part
-def descend_by_coordinates(penalty, i, mean, d, work):
-    """Minimize a row's quadratic plus a penalty, one component after the other, starting from where the row is.
-
-    `vector` becomes the gradient of the quadratic with the sign changed.
-    """
-    matrix, diagonal, vector, solution = work.matrix, work.diagonal, work.vector, work.solution
-    for a in range(d):
-        for b in range(a):
-            matrix[a, b] = matrix[b, a]
-        solution[a] = mean[a]
-    for a in range(d):
-        for b in range(d):
-            vector[a] -= matrix[a, b] * solution[b]
-    for _ in range(PASSES):
-        moved = size = 0.0
-        for a in range(d):
-            old = solution[a]
-            new = coordinate_minimum(penalty, i, a, diagonal[a], vector[a] + diagonal[a] * old)
-            for b in range(d):
-                vector[b] -= matrix[b, a] * (new - old)
-            solution[a] = new
-            moved, size = max(moved, abs(new - old)), max(size, abs(new))
-        if moved <= 1e-13 * size:
-            break
-
-
-@part
 def solve_all_components(penalty, row, work):
     """Minimize a row's quadratic by the solver that the penalty needs; O(d**3)."""
     d, vector, solution = uint64(row.mean.size), work.vector, work.solution
     complete_matrix(d, work)
     if penalty is not None:
-        if is_minimized_by_coordinates(penalty):
-            descend_by_coordinates(penalty, row.i, row.mean, d, work)
-            return
+        begin_descent(row.mean, d, work)
+        minimize_row(penalty, d, work)
+        return
     solve_positive(work.matrix, vector, d, system_width(d))
     for a in range(d):
         solution[a] = vector[a]
@@ -203,14 +165,15 @@ def half_distance(mean, variance, row):
 
 
 @part
-def other_terms(shared, penalty, i, mean, variance):
-    """Expected value of the shared quadratic and the penalty at a row."""
-    value = 0.0
-    if shared is not None:
-        value += quadratic_value(shared, i, mean, variance)
-    if penalty is not None:
-        value += penalty_value(penalty, i, mean, variance)
-    return value
+def shared_term(shared, i, mean, variance):
+    """Expected value of the shared quadratic at a row."""
+    return 0.0 if shared is None else quadratic_value(shared, i, mean, variance)
+
+
+@part
+def penalty_term(penalty, mean, work):
+    """Value of the penalty at a row."""
+    return 0.0 if penalty is None else penalty_value(penalty, mean, work)
 
 
 @part
@@ -248,12 +211,9 @@ def other_parts_at_minimum(shared, penalty, row, work):
     change = 0.0
     if shared is not None:
         change += quadratic_value(shared, row.i, row.mean, row.variance)
-    if penalty is not None:
-        if is_minimized_by_coordinates(penalty):  # the quadratic is ``-(rhs + gradient) @ x / 2``
-            for a in range(uint64(row.mean.size)):
-                change += 0.5 * work.vector[a] * work.solution[a]
-        else:
-            change += penalty_value(penalty, row.i, row.mean, row.variance)
+    if penalty is not None:  # the quadratic is ``-(rhs + vector) @ x / 2``
+        for a in range(uint64(row.mean.size)):
+            change += 0.5 * work.vector[a] * work.solution[a]
     return change
 
 
@@ -269,12 +229,29 @@ def accept_minimum(problem, row, value, at_zero, work):
 
 @part
 def interpolate(share, row, trial, estimate_variances, work):
-    """Write the point at `share` of the way from the row to the minimum to `trial`, and set the row there."""
+    """Write the point at `share` of the way from the row to the minimum to `trial`."""
     mean, variance, solution, diagonal = row.mean, row.variance, work.solution, work.diagonal
     for a in range(uint64(mean.size)):
         trial[0, a] = mean[a] + share * (solution[a] - mean[a])
         trial[1, a] = variance[a] + share * (1.0 / diagonal[a] - variance[a]) if estimate_variances else 0.0
-    set_row(trial[0], trial[1], work)
+
+
+@part
+def keep_feasible(penalty, k, trial, work):
+    """Write the minimum itself to the first `trial` of a row with a penalty; the k-th choice if there are any."""
+    if penalty is not None:
+        if k == 0:
+            for a in range(uint64(penalty.size)):  # interpolated it may violate the constraint by rounding
+                trial[0, a] = work.solution[a]
+        if penalty.n_choices > 0:
+            for a in range(uint64(penalty.n_choices)):
+                trial[0, a] = 1.0 if a == k else 0.0
+
+
+@part
+def ends_at_descent(penalty):
+    """Whether the first trial point that does not raise the objective is the last."""
+    return True if penalty is None else penalty.n_choices == 0
 
 
 @spliced
@@ -295,31 +272,37 @@ def row_loss(loss, entries, problem, row, work):
 
 
 @spliced
-def objective(problem, row, value, log, mean, variance):
+def objective(problem, row, value, log, mean, variance, work):
     """The row's objective at a point with the expected loss `value` and half the sum of log variances `log`."""
     entries_and_prior = problem.scale * value + row.multiplier * half_distance(mean, variance, row) - log
-    return entries_and_prior + other_terms(problem.shared, problem.penalty, row.i, mean, variance)
+    others = shared_term(problem.shared, row.i, mean, variance) + penalty_term(problem.penalty, mean, work)
+    return entries_and_prior + others
 
 
 @spliced
 def accept_descent(loss, entries, problem, row, value, trial, work):
     """Move the row towards the minimum, by half as far until its objective does not rise, or not at all.
 
-    Returns the expected loss there, half the sum of the log variances, and the number of halvings.
+    A row that is one of several unit vectors moves to the best of them. Returns the expected loss there, half the sum
+    of the log variances, and the number of halvings.
     """
     estimate_variances, halvings, share = problem.estimate_variances, 0.0, 1.0
     log = half_logs(row.variance) if estimate_variances else 0.0
-    limit = objective(problem, row, value, log, row.mean, row.variance)
+    limit = objective(problem, row, value, log, row.mean, row.variance, work)
     limit += (1e-6 if trial.itemsize == 4 else 1e-12) * abs(limit)  # rounding
-    for _ in range(HALVINGS):
+    for k in range(uint64(n_trials(problem.penalty, HALVINGS))):
         interpolate(share, row, trial, estimate_variances, work)
+        keep_feasible(problem.penalty, k, trial, work)
+        set_row(trial[0], trial[1], work)
         new_value = row_loss(loss, entries, problem, row, work)
         new_log = half_logs(trial[1]) if estimate_variances else 0.0
-        if objective(problem, row, new_value, new_log, trial[0], trial[1]) <= limit:
+        new = objective(problem, row, new_value, new_log, trial[0], trial[1], work)
+        if new <= limit:
             for a in range(row.mean.size):
                 row.mean[a], row.variance[a] = trial[0, a], trial[1, a]
-            value, log = new_value, new_log
-            break
+            value, log, limit = new_value, new_log, new
+            if ends_at_descent(problem.penalty):
+                break
         share *= 0.5
         halvings += 1.0
     return value, log, halvings
@@ -334,12 +317,12 @@ def solve_rows(loss, entries, problem, scratch, trial, means, variances):
     Newton's, and the step is halved until the row's objective does not rise, and not taken if it always does; `trial`
     is then an array of shape (2, d) to work in.
 
-    Returns the expected loss at the improved rows, the number of halvings, half the sum of the log variances, and the
-    sum of the curvatures.
+    Returns the expected loss at the improved rows, the number of halvings, half the sum of the log variances, the sum
+    of the curvatures, and that of the penalties.
     """
     d, factored, work = uint64(means.shape[1]), factored_of(problem.shared), workspace(scratch)
     few_entries_solved = is_available(problem.shared, factored, problem.penalty)
-    loss_sum = halvings = logs = curvatures = 0.0
+    loss_sum = halvings = logs = curvatures = penalties = 0.0
     for i in range(uint64(means.shape[0])):
         prior_mean, precisions, multiplier = gaussian_row(problem.prior, i, work.zeros[:d])
         first, last = entries.indptr[i], entries.indptr[i + _1]
@@ -357,7 +340,8 @@ def solve_rows(loss, entries, problem, scratch, trial, means, variances):
             value, log, halved = accept_descent(loss, entries, problem, row, value, trial, work)
             logs, halvings = logs + log, halvings + halved
         loss_sum += value
-    return loss_sum, halvings, logs, curvatures
+        penalties += penalty_term(problem.penalty, row.mean, work)
+    return loss_sum, halvings, logs, curvatures, penalties
 
 
 uncached_solve_rows = uncached(solve_rows, BORROWING)  # for parts of types that other packages declare

@@ -66,6 +66,37 @@ def best_columns(terms, doubt, excluded, out):
 
 
 @jit
+def mark_best(scores, heap, margins, marks):
+    """Set ``marks[j]`` for columns j whose score in some row is not below the heap.size-th best less the row's margin.
+
+    Scores of minus infinity are not marked. `heap` is scratch.
+    """
+    zeros = np.zeros(heap.size, np.int64)
+    n_cols = scores.shape[1]
+    whole = n_cols // GROUP * GROUP
+    for i in range(scores.shape[0]):
+        row, count = scores[i], 0
+        for first in range(0, n_cols, GROUP):
+            if count == heap.size and first < whole and not any_above(row[first : first + GROUP], heap[0]):
+                continue
+            for j in range(first, min(first + GROUP, n_cols)):
+                if count < heap.size and row[j] > -np.inf:
+                    heap[count] = row[j]
+                    count += 1
+                    rise(heap, zeros, count - 1)
+                elif count == heap.size and row[j] > heap[0]:
+                    heap[0] = row[j]
+                    sink(heap, zeros, count)
+        least = heap[0] - margins[i] if count == heap.size else -np.inf
+        for first in range(0, n_cols, GROUP):
+            if first < whole and not any_above(row[first : first + GROUP], least):
+                continue
+            for j in range(first, min(first + GROUP, n_cols)):
+                if row[j] > least:
+                    marks[j] = True
+
+
+@jit
 def add_products(left, block, tile):
     """Add ``left @ block`` to `tile`, four terms per pass; the order of the additions is the same for every column."""
     whole = left.size // 4 * 4

@@ -46,7 +46,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         present = {name: getattr(model, name) for name in LABEL_ARRAYS}
         arrays |= {name: _as_plain(part, name) for name, part in present.items() if part is not None}
     if seen and model.seen is not None:
-        arrays |= _prefixed("seen", model.seen._asdict())
+        parts = model.seen._asdict().items()
+        arrays |= _prefixed("seen", {name: part for name, part in parts if part is not None})
     if model.offsets is not None:
         manifest["constant"] = float(model.offsets.constant)
         arrays |= _prefixed("offsets", {name: getattr(model.offsets, name) for name in OFFSET_ARRAYS})
@@ -172,7 +173,9 @@ def _is_consistent(model: LowRankModel) -> bool:
         sizes = np.repeat(model.shape, 2).tolist()
         floats += [(getattr(model.posterior, name), (n, width)) for name, n in zip(POSTERIOR, sizes, strict=True)]
     if model.seen is not None and not _is_empty(model.seen, n_rows):
-        check_csr(*model.seen, model.shape)
+        check_csr(model.seen.indptr, model.seen.indices, model.shape)
+        if model.seen.counts is not None:
+            floats.append((model.seen.counts, model.seen.indices.shape))
     labels = (model.row_labels, n_rows), (model.col_labels, n_cols)
     return (
         all(part.shape == size and part.dtype in FLOATS and bool(np.isfinite(part).all()) for part, size in floats)
@@ -194,7 +197,7 @@ def _is_consistent(model: LowRankModel) -> bool:
 
 def _is_empty(seen: Seen, n_rows: int) -> bool:
     """Return whether it is the pattern of `n_rows` rows without any entry, as new ones may be."""
-    indptr, indices = seen
+    indptr, indices, _ = seen
     plain = indptr.dtype == np.uint64 and indices.dtype == np.uint32 and indices.shape == (0,)
     return plain and indptr.shape == (n_rows + 1,) and not indptr.any()
 

@@ -1,12 +1,15 @@
 """Both sides of a fitted factorization, as plain arrays: what fold-in and warm starts need."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import penalties
 from .._arrays import Array
+from ..penalties import Penalty
 from .posterior import Posterior
 
 FLOATS = (np.float32, np.float64)
@@ -21,11 +24,31 @@ class PriorArrays:
     kind : str
         Name of the prior's type.
     arrays : dict of str to ndarray of shape (any, width)
-        Each has a column for every component of the side, the offset's last.
+        Each has a column for every component of the side, the offset's last, in the units of the factors.
+    constants : dict of str to ndarray
+        Finite numbers without units.
     """
 
     kind: str
     arrays: dict[str, Array]
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    def part(self, kind: str) -> "PriorArrays":
+        """The prior of that kind among those that were joined."""
+        arrays, constants = (
+            {name.removeprefix(f"{kind}_"): array for name, array in named.items() if name.startswith(f"{kind}_")}
+            for named in (self.arrays, self.constants)
+        )
+        return PriorArrays(kind, arrays, constants)
+
+    @classmethod
+    def joined(cls, kind: str, parts: "Sequence[PriorArrays]") -> "PriorArrays":
+        """Several priors as one, whose arrays are named after the kinds of the parts."""
+        arrays, constants = (
+            {f"{part.kind}_{name}": array for part in parts for name, array in getattr(part, field).items()}
+            for field in ("arrays", "constants")
+        )
+        return cls(kind, arrays, constants)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +65,8 @@ class LearnedSide:
         Whether this side has offsets.
     prior : PriorArrays, optional
         Prior mean of the rows; None if it is zero.
+    penalty : Penalty, optional
+        Penalty or constraint on the factors beside the ridge.
     """
 
     means: Array
@@ -49,6 +74,7 @@ class LearnedSide:
     precisions: NDArray[np.float64]
     offset: bool
     prior: PriorArrays | None = None
+    penalty: Penalty | None = None
 
     def padded(self, part: Array) -> Array:
         """`part` with a last column of zeros for the offset if this side has none."""
@@ -60,6 +86,7 @@ class LearnedSide:
         parts = [(self.means, (n, width)), (self.variances, (n, width)), (self.precisions, (width,))]
         if self.prior is not None:
             parts += [(part, (len(part), width)) for part in self.prior.arrays.values()]
+            parts += [(part, part.shape) for part in self.prior.constants.values()]
         sound = all(part.shape == shape and part.dtype in FLOATS and np.isfinite(part).all() for part, shape in parts)
         return sound and bool((self.variances >= 0).all() and (self.precisions > 0).all())
 
@@ -106,9 +133,12 @@ class Learned:
         arrays: dict[str, Array] = {}
         for name, side in (("rows", self.rows), ("cols", self.cols)):
             about |= {f"{name}_offset": side.offset, f"{name}_prior": None if side.prior is None else side.prior.kind}
+            about |= {} if side.penalty is None else {f"{name}_penalty": side.penalty.to_plain()}
             parts = {"means": side.means, "precisions": side.precisions}
             parts |= {"variances": side.variances} if self.uncertain else {}
-            parts |= {} if side.prior is None else {f"prior_{part}": a for part, a in side.prior.arrays.items()}
+            if side.prior is not None:
+                parts |= {f"prior_{part}": array for part, array in side.prior.arrays.items()}
+                parts |= {f"constant_{part}": array for part, array in side.prior.constants.items()}
             arrays |= {f"learned_{name}_{part}": array for part, array in parts.items()}
         return about, arrays
 
@@ -120,12 +150,16 @@ class Learned:
             prefix = f"learned_{name}_"
             parts = {key.removeprefix(prefix): arrays.pop(key) for key in list(arrays) if key.startswith(prefix)}
             kind = about[f"{name}_prior"]
-            inside = {key.removeprefix("prior_"): parts.pop(key) for key in list(parts) if key.startswith("prior_")}
+            inside, constants = (
+                {key.removeprefix(part): parts.pop(key) for key in list(parts) if key.startswith(part)}
+                for part in ("prior_", "constant_")
+            )
             if kind is not None and not isinstance(kind, str):
                 raise ValueError(f"the prior of the {name} has the name {kind!r}")
             parts.setdefault("variances", np.zeros_like(parts["means"]))
-            prior = None if kind is None else PriorArrays(kind, inside)
-            return LearnedSide(offset=bool(about[f"{name}_offset"]), prior=prior, **parts)
+            prior = None if kind is None else PriorArrays(kind, inside, constants)
+            penalty = penalties.from_plain(about.get(f"{name}_penalty"))
+            return LearnedSide(offset=bool(about[f"{name}_offset"]), prior=prior, penalty=penalty, **parts)
 
         settings = bool(about["uncertain"]), float(about["smoothing"]), float(about["count_power"])
         return cls(side("rows"), side("cols"), *settings)

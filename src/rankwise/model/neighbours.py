@@ -1,5 +1,6 @@
 """Parts of a model whose scores depend on which columns a row has: neighbours of columns, and encoded rows."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from .._errors import SettingError
+from ..kernels import pattern
 from ..observations.build import check_csr
 from .ranking import Ranked, Seen, check_count
 
@@ -42,13 +44,12 @@ class Neighbours(NamedTuple):
         columns.sum_duplicates()
         target = np.repeat(np.arange(columns.shape[1], dtype=np.int32), np.diff(columns.indptr))
         kept = (columns.indices != target) & (columns.data != 0)
-        weights, sources, target = columns.data[kept], columns.indices[kept], target[kept]
         if n_sources is not None:
-            order = np.lexsort((sources, -np.abs(weights), target))  # `target` rises already
-            place = np.arange(target.size) - np.searchsorted(target, target)
-            order = order[place < n_sources]
-            weights, sources, target = weights[order], sources[order], target[order]
-        by_source = sp.csr_array(sp.coo_array((weights, (sources, target)), shape=columns.shape))
+            sizes = np.where(kept, np.abs(columns.data), 0.0)
+            for first, last in pairwise(columns.indptr):
+                kept[first:last] &= _are_largest(sizes[first:last], n_sources)
+        indptr = np.concatenate(([0], np.cumsum(kept)))[columns.indptr]
+        by_source = sp.csc_array((columns.data[kept], columns.indices[kept], indptr), columns.shape).tocsr()
         by_source.sort_indices()
         return cls(by_source.indptr.astype(np.int64), by_source.indices.astype(np.int32), by_source.data)
 
@@ -58,9 +59,9 @@ class Neighbours(NamedTuple):
         n_cols = self.indptr.size - 1
         return sp.csr_array((self.weights, self.indices, self.indptr), shape=(n_cols, n_cols))
 
-    def scores(self, patterns: Seen) -> NDArray[np.float64]:
+    def scores(self, patterns: Seen) -> NDArray[np.float32]:
         """Scores of all columns for the rows with these patterns, shape (n_rows, n_cols)."""
-        return np.asarray((patterns.to_sparse(self.indptr.size - 1) @ self.matrix).toarray(), np.float64)
+        return dense_product(patterns.to_sparse(self.indptr.size - 1), self.matrix)
 
     def at(self, seen: Seen, rows: Array, cols: Array) -> NDArray[np.float64]:
         """Scores at pairs of rows and columns, shape (n,)."""
@@ -73,6 +74,26 @@ class Neighbours(NamedTuple):
         """Return whether arrays from a file are the neighbours of `n_cols` columns."""
         check_csr(self.indptr.astype(np.uint64), self.indices.astype(np.uint32), (n_cols, n_cols))
         return self.weights.shape == self.indices.shape and all_finite(self.weights)
+
+
+def dense_product(rows: Any, matrix: Any) -> NDArray[np.float32]:
+    """Product of a sparse matrix of float32 with a sparse or a dense one, as an array of shape (n_rows, n_cols)."""
+    if not sp.issparse(matrix):
+        return np.asarray(rows @ matrix)
+    left, right = sp.csr_array(rows), sp.csr_array(matrix)
+    out = np.zeros((left.shape[0], right.shape[1]), np.float32)
+    pattern.add_lines(*((part.indptr.astype(np.int64), part.indices, part.data) for part in (left, right)), out)
+    return out
+
+
+def _are_largest(sizes: Array, n: int) -> NDArray[np.bool_]:
+    """Return a mask of the n largest numbers, the first ones of equal numbers."""
+    if sizes.size <= n:
+        return np.ones(sizes.size, np.bool_)
+    least = np.partition(sizes, -n)[-n]
+    largest: NDArray[np.bool_] = sizes > least
+    largest[np.flatnonzero(sizes == least)[: n - np.count_nonzero(largest)]] = True
+    return largest
 
 
 class Encoder(NamedTuple):
@@ -90,7 +111,8 @@ class Encoder(NamedTuple):
     def factors(self, entries: Any, V: Array) -> NDArray[np.float64]:
         """Factors ``U * theta`` of rows whose entries are a sparse matrix, shape (n_rows, longest)."""
         weighted = sp.csr_array(entries) @ sp.diags_array(self.columns)
-        return np.asarray(weighted @ V.astype(np.float64)) * self.components
+        used = np.unique(weighted.indices)
+        return np.asarray(weighted[:, used] @ V[used].astype(np.float64)) * self.components
 
     def is_sound(self, n_cols: int, longest: int) -> bool:
         """Return whether arrays from a file have the model's sizes and are finite."""
@@ -105,9 +127,13 @@ def explain(model: "LowRankModel", row: Any, column: Any, n: int) -> Ranked:
     if model.seen is None:
         raise SettingError("This model was saved without its entries, which `explain` needs.")
     i, j = model.row_index.find([row]), model.col_index.find([column])[0]
-    own = model.seen.take_rows(i).indices.astype(np.int64)
-    own = own[own != j]
-    added = _swept(model, own, j) if model.encoder is None else _encoded(model, model.encoder, own, j)
+    seen = model.seen.take_rows(i)
+    own, counts = seen.indices.astype(np.int64), np.ones(seen.indices.size) if seen.counts is None else seen.counts
+    if model.encoder is None:
+        added = _swept(model, own, counts.astype(np.float64), j)
+    else:
+        added = counts * _encoded(model, model.encoder, own, j)
+    own, added = own[own != j], added[own != j]
     if model.neighbours is not None:
         added += model.neighbours.matrix[own][:, [j]].toarray().ravel()
     best = np.argsort(-added, kind="stable")[: check_count(n)]
@@ -116,7 +142,7 @@ def explain(model: "LowRankModel", row: Any, column: Any, n: int) -> Ranked:
 
 
 def _encoded(model: "LowRankModel", encoder: Encoder, own: Array, j: int) -> Array:
-    """Return the shares of a row's own columns in the low-rank score of column j, for factors linear in the entries."""
+    """Return the shares of single clicks in the low-rank score of column j, for factors linear in the entries."""
     theta = model.theta
     components = encoder.components[: theta.size] * model.V[j, : theta.size]
     return np.asarray(encoder.columns[own] * (model.V[own, : theta.size].astype(np.float64) @ components))
@@ -128,15 +154,16 @@ def _is_swept(model: "LowRankModel") -> bool:
     return parts and model.loss.quadratic and model.offsets is None and model.targets is None  # type: ignore[union-attr]
 
 
-def _swept(model: "LowRankModel", own: Array, j: int) -> Array:
+def _swept(model: "LowRankModel", own: Array, counts: Array, j: int) -> Array:
     """Return the shares of a row's own columns in the score of column j by weighted least squares (Hu et al., 2008).
 
-    The row's factors are ``A**-1`` times the sum of its columns' factors f, so that column s adds ``f_j A**-1 f_s``.
+    The row's factors are ``A**-1`` times the sum of its columns' factors f, each times its count, so that column s
+    adds ``counts[s] * f_j A**-1 f_s``.
     """
     assert model.learned is not None and model.cells is not None
-    learned, cells = model.learned, model.cells.for_new_rows(np.array([own.size]))
+    learned, cells = model.learned, model.cells.for_new_rows(counts.sum(keepdims=True))
     F = learned.cols.means.astype(np.float64)
     quadratic, _ = cells.row_quadratic(cells.col_moments(F, learned.cols.variances, False, 0.0), F.shape[1], 1.0)
-    power = max(own.size + cells.row_totals[0], 1.0) ** learned.count_power
-    A = cells.rows[0] * quadratic + np.diag(power * learned.rows.precisions) + F[own].T @ F[own]
-    return np.asarray(F[own] @ np.linalg.solve(A, F[j]))
+    power = max(counts.sum() + cells.row_totals[0], 1.0) ** learned.count_power
+    A = cells.rows[0] * quadratic + np.diag(power * learned.rows.precisions) + (F[own].T * counts) @ F[own]
+    return np.asarray(counts * (F[own] @ np.linalg.solve(A, F[j])))

@@ -53,6 +53,16 @@ def at_known(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) 
     return predictions
 
 
+def marginal_at(model: "LowRankModel", rows: Array, cols: Array, rank: int | None = None) -> NDArray[np.float64]:
+    """Predictions on the link scale at row and column numbers, shape (n,), by which commands and the report score.
+
+    Where a number is -1, or the row or column has no training entry, the prediction is that of the other side.
+    """
+    if model.marginals is not None:
+        rows, cols = model.marginals.only_seen(rows, cols)
+    return at_known(model, rows, cols, rank)
+
+
 def deviations(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) -> NDArray[np.float64]:
     """Posterior standard deviations of the predictions on the link scale, shape (n,)."""
     if model.posterior is None:

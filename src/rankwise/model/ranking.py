@@ -2,12 +2,14 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from .._arrays import Array
 from .._checks import check_choice, is_number, is_whole
@@ -17,6 +19,7 @@ from ..kernels import topk
 from ..kernels.topk import Doubt
 from ..observations import Observations
 from ..observations.build import entries_in, rows_of
+from .shortlist import Shortlist
 
 if TYPE_CHECKING:
     from .low_rank import LowRankModel
@@ -38,15 +41,24 @@ class Seen(NamedTuple):
     indptr : ndarray of uint64, shape (n_rows + 1,)
     indices : ndarray of uint32, shape (n_entries,)
         Columns, increasing within each row.
+    counts : ndarray of float32, shape (n_entries,), optional
+        Weights of clicks; None if all are one, and for other data.
     """
 
     indptr: NDArray[np.uint64]
     indices: NDArray[np.uint32]
+    counts: NDArray[np.float32] | None = None
 
     @classmethod
     def of(cls, entries: Any) -> "Seen | None":
         """Positions of Observations; None for anything else, such as entries that are not in memory."""
         return cls(entries.indptr, entries.indices) if isinstance(entries, Observations) else None
+
+    @classmethod
+    def of_clicks(cls, clicks: Observations) -> "Seen":
+        """Positions of clicks, and their counts, which are the targets."""
+        counts = None if np.all(clicks.targets == 1) else clicks.targets.astype(np.float32)
+        return cls(clicks.indptr, clicks.indices, counts)
 
     def transposed(self, n_cols: int) -> "Seen":
         """Positions with rows and columns exchanged."""
@@ -54,10 +66,10 @@ class Seen(NamedTuple):
         transpose = sp.csr_array((ones, self.indices.astype(np.int64), self.indptr.astype(np.int64)), shape).T.tocsr()
         return Seen(transpose.indptr.astype(np.uint64), transpose.indices.astype(np.uint32))
 
-    def n_among(self, rows: Array, cols: Array, n_cols: int) -> int:
-        """Return how many of these positions, of a matrix with `n_cols` columns, are among the entries."""
+    def contains(self, rows: Array, cols: Array, n_cols: int) -> NDArray[np.bool_]:
+        """Return whether each of these positions, of a matrix with `n_cols` columns, is among the entries."""
         keys = rows_of(self.indptr) * n_cols + self.indices
-        return int(np.count_nonzero(np.isin(rows * n_cols + cols, keys)))
+        return np.isin(rows * n_cols + cols, keys)
 
     def to_sparse(self, n_cols: int) -> Any:
         """Ones at the positions, as a SciPy CSR array of shape (n_rows, n_cols)."""
@@ -67,7 +79,8 @@ class Seen(NamedTuple):
     def take_rows(self, rows: Array) -> "Seen":
         """Positions in the given rows, in their order."""
         indptr, entries = entries_in(self.indptr, rows)
-        return Seen(indptr, np.ascontiguousarray(self.indices[entries]))
+        counts = None if self.counts is None else self.counts[entries]
+        return Seen(indptr, np.ascontiguousarray(self.indices[entries]), counts)
 
 
 class Scores(NamedTuple):
@@ -197,8 +210,9 @@ def best_columns(
 ) -> Best:
     """The `n` columns with the highest scores of every row; ties go to the lower column.
 
-    Costs O(n_rows n_columns rank); scores are computed and dropped a few at a time. The result does not depend on
-    `n_jobs`, and that of a row not on the other rows.
+    Costs O(n_rows n_columns rank); scores are computed and dropped a few rows at a time. The result does not depend on
+    `n_jobs`, and that of a row not on the other rows: BLAS only shortens the list of columns that can be among the
+    best (`Shortlist`), and their scores are computed by one kernel.
 
     Parameters
     ----------
@@ -216,33 +230,50 @@ def best_columns(
     excluded = excluded or Seen(np.zeros(left.shape[0] + 1, np.uint64), np.zeros(0, np.uint32))
     places = np.arange(right.shape[0])
     if candidates is not None:
-        right, shift, places = right[candidates], shift[..., candidates], np.full(places.size, -1)
+        right, shift, places = right[candidates], shift[..., candidates], _places_among(candidates, places.size)
         if doubt.risk:
             doubt = doubt._replace(col_means=doubt.col_means[candidates], col_variances=doubt.col_variances[candidates])
-        places[candidates] = np.arange(candidates.size)
     n_rows, width = left.shape[0], min(n, right.shape[0])
     best = Best(np.full((n_rows, n), -1), np.full((n_rows, n), -np.inf), np.zeros(n_rows, np.int64))
     columns, values = np.zeros((n_rows, width), np.int64), np.zeros((n_rows, width))
     left, right = (np.ascontiguousarray(factor) for factor in (left, right))
+    shortlist = None if doubt.risk else Shortlist.of(left, right, width)
 
     def rank_rows(first: int) -> None:
         part, ends = slice(first, first + TASK_ROWS), slice(first, first + TASK_ROWS + 1)
         left_out = excluded.indptr[ends], excluded.indices, places
+        terms: Any = left[part], right, base[part]
         out = values[part], columns[part], best.counts[part]
         own = doubt._replace(row_means=doubt.row_means[part], row_variances=doubt.row_variances[part])
         shifts = shift[None] if shift.ndim == 1 else shift[part]
         if neighbours is not None and patterns is not None:
             near = neighbours.scores(patterns.take_rows(np.arange(n_rows)[part]))
             shifts = shifts + (near if candidates is None else near[:, candidates])
-        topk.best_columns((left[part], right, base[part], shifts), own, left_out, out)
+        listed = None if shortlist is None else shortlist.columns(left[part], base[part], shifts, left_out, width)
+        if listed is not None:
+            terms, shifts = (left[part], right[listed], base[part]), np.take(shifts, listed, axis=1)
+            left_out = *left_out[:2], _places_among(listed, right.shape[0])[places]
+        topk.best_columns((*terms, shifts), own, left_out, out)
+        if listed is not None:
+            columns[part] = listed[columns[part]]
 
     if width:
-        with ThreadPoolExecutor(usable_cores(n_jobs)) as pool:
+        with (
+            threadpool_limits(1, "blas") if shortlist else nullcontext(),
+            ThreadPoolExecutor(usable_cores(n_jobs)) as pool,
+        ):
             list(pool.map(rank_rows, range(0, n_rows, TASK_ROWS)))
     filled = np.arange(width) < best.counts[:, None]
     columns = columns if candidates is None or not candidates.size else candidates[columns]
     best.columns[:, :width][filled], best.scores[:, :width][filled] = columns[filled], values[filled]
     return best
+
+
+def _places_among(columns: Array, size: int) -> NDArray[np.int64]:
+    """Place of each of `size` columns in a list, and -1 for those that are not on it and for column -1."""
+    places = np.full(size + 1, -1)
+    places[columns] = np.arange(columns.size)
+    return places
 
 
 def directions(theta: Array, near: Array, far: Array, variances: Array | float = 0.0) -> NDArray[np.float64]:

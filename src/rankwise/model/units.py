@@ -8,6 +8,7 @@ import numpy as np
 from .._arrays import Array
 from ..engines import Offsets
 from ..losses.units import UNCHANGED, Units
+from ..penalties import allow_units, factor_units
 from .learned import Learned, LearnedSide
 from .low_rank import LowRankModel
 
@@ -61,8 +62,10 @@ def original_offsets(offsets: Offsets | None, units: Units, dtype: Any = None) -
 
 def units_of_model(model: LowRankModel, level: bool = True) -> Units:
     """Return units in which new rows of a model can be solved: near the spread of its predictions."""
-    loss, offsets = model.loss, model.offsets
+    loss, offsets, learned = model.loss, model.offsets, model.learned
     if loss is None or not loss.has_units:
+        return UNCHANGED
+    if learned is not None and not allow_units((learned.rows.penalty, learned.cols.penalty)):
         return UNCHANGED
     parts = [] if offsets is None else [offsets.rows, offsets.cols]
     squares = [float(np.mean(part.astype(np.float64) ** 2)) for part in parts if part.size]
@@ -81,20 +84,23 @@ def _scaled(part: Array, factor: Any, dtype: Any) -> Array:
 
 
 def _learned(learned: Learned, units: Units, dtype: Any) -> Learned:
-    """Convert both sides: factors have the root of the unit, offsets the unit.
+    """Convert both sides: factors have the root of the unit, or one side all of it, and offsets the unit.
 
     Precisions are relative to the scaled loss if it is a density, else to the loss itself.
     """
     factor = 1.0 if learned.uncertain else units.size
 
-    def side(part: LearnedSide) -> LearnedSide:
-        scales = np.full(part.precisions.size, np.sqrt(units.unit))
+    def side(part: LearnedSide, unit: float) -> LearnedSide:
+        scales = np.full(part.precisions.size, unit)
         scales[part.precisions.size - int(part.offset) :] = units.unit
         prior = part.prior
         if prior is not None:
             prior = replace(prior, arrays={name: _scaled(a, scales, dtype) for name, a in prior.arrays.items()})
         means, variances = _scaled(part.means, scales, dtype), _scaled(part.variances, scales**2, dtype)
-        return LearnedSide(means, variances, factor * part.precisions / scales**2, part.offset, prior)
+        penalty = None if part.penalty is None else part.penalty.in_units(1 / unit, 1 / units.size)
+        return LearnedSide(means, variances, factor * part.precisions / scales**2, part.offset, prior, penalty)
 
     smoothing = learned.smoothing * units.unit**2
-    return replace(learned, rows=side(learned.rows), cols=side(learned.cols), smoothing=smoothing)
+    unit_of = factor_units((learned.rows.penalty, learned.cols.penalty), units.unit)
+    rows, cols = side(learned.rows, unit_of[0]), side(learned.cols, unit_of[1])
+    return replace(learned, rows=rows, cols=cols, smoothing=smoothing)

@@ -17,7 +17,7 @@ from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
 from ..model import Cells, Everywhere, Factors, Offsets
 from ..model.units import original_offsets
-from ..observations import AnyEntries, Observations
+from ..observations import AnyEntries, Features, Observations
 from ..spectral import SparsePlusLowRank
 from .entrywise import EntrywiseGradient, Plane, Terms
 from .everywhere import CellTerm
@@ -46,6 +46,8 @@ class Problem:
         Added to X at every entry. Solvers that fit offsets do not accept them.
     everywhere : Everywhere, optional
         A square loss at every cell, observed or not, as for clicks and plays, where absence says something.
+    features : mapping of "rows" and "columns" to Features, optional
+        What is known of the rows, of the columns, or of both; used by the sweeps.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Problem:
         n_jobs: int | None = -1,
         offsets: Offsets | None = None,
         everywhere: Everywhere | None = None,
+        features: Mapping[str, Features] | None = None,
     ) -> None:
         self.observations = Observations.from_any(observations).weighted()
         self.loss = losses.get(loss).measured(self.observations)
@@ -82,6 +85,7 @@ class Problem:
         self._columns: Engine | None = None
         self.engine.recover = self.current.replay
         self.everywhere = _checked_everywhere(everywhere)
+        self.features = _checked_features(features, self.shape)
         self.cells: Cells | None = None  # of the targets; those of the term are in the units of the loss
         self._term: CellTerm | None = None
         if self.everywhere is not None:
@@ -133,7 +137,7 @@ class Problem:
     def side(self, axis: str, offset: bool = True) -> Side:
         """Return the rows, or the columns, as a side without factors and with offsets of zero, or without offsets."""
         engine, size = self.engine_of(axis), self.shape[axis == "columns"]
-        return Side.empty(engine, size, offset, self.dtype)
+        return Side.empty(engine, size, offset, self.dtype, self.features.get(axis))
 
     def cells_of(self, axis: str) -> Cells | None:
         """Return the term of all cells as the solves of the rows, or of the columns, use it; None if there is none."""
@@ -162,7 +166,7 @@ class Problem:
             return self
         offsets = original_offsets(self.fixed_offsets, units.inverse())
         loss = self.loss.original.in_units(units)
-        return self._like(self.observations, loss, self._n_jobs, offsets)
+        return self._like(self.observations, loss, self._n_jobs, offsets, self.features)
 
     def reset(self) -> None:
         """Set X = 0, and the offsets to the fixed ones."""
@@ -249,16 +253,21 @@ class Problem:
         fixed = self.fixed_offsets
         entries = self.engine.run(Shard.checksum)
         cells = {} if self.everywhere is None else {"everywhere": repr(self.everywhere)}
-        return cells | {
-            "shape": list(self.shape),
-            "number of entries": int(self.observations.n_observed),
-            "loss": repr(self.loss),
-            "formula of the loss": self.loss.checksum().hex(),
-            "dtype": str(self.dtype),
-            "labels": checksum(self.observations.row_labels, self.observations.col_labels).hex(),
-            "offsets": None if fixed is None else checksum(fixed.constant, fixed.rows, fixed.cols).hex(),
-            "entries": checksum(np.ascontiguousarray(entries, np.uint8)).hex(),
-        }
+        known = {f"features of the {axis}": part.checksum() for axis, part in self.features.items()}
+        return (
+            cells
+            | known
+            | {
+                "shape": list(self.shape),
+                "number of entries": int(self.observations.n_observed),
+                "loss": repr(self.loss),
+                "formula of the loss": self.loss.checksum().hex(),
+                "dtype": str(self.dtype),
+                "labels": checksum(self.observations.row_labels, self.observations.col_labels).hex(),
+                "offsets": None if fixed is None else checksum(fixed.constant, fixed.rows, fixed.cols).hex(),
+                "entries": checksum(np.ascontiguousarray(entries, np.uint8)).hex(),
+            }
+        )
 
     def snapshot(self) -> Snapshot:
         """Return the current point, with the journal of the predictions, for a checkpoint."""
@@ -290,9 +299,17 @@ class Problem:
         for engine in self.engines.values():
             engine.close()
 
-    def _like(self, entries: AnyEntries, loss: Loss, n_jobs: int | None, offsets: Offsets | None) -> "Problem":
+    def _like(
+        self,
+        entries: AnyEntries,
+        loss: Loss,
+        n_jobs: int | None,
+        offsets: Offsets | None,
+        features: Mapping[str, Features] | None = None,
+    ) -> "Problem":
         """Return a problem with the dtype and the term of all cells of this one."""
-        return Problem(entries, loss, dtype=self.dtype, n_jobs=n_jobs, offsets=offsets, everywhere=self.everywhere)
+        options: dict[str, Any] = {"offsets": offsets, "everywhere": self.everywhere, "features": features}
+        return Problem(entries, loss, dtype=self.dtype, n_jobs=n_jobs, **options)
 
     def _set_cells(self, everywhere: Everywhere) -> None:
         """Make the term of all cells, in the units of the loss."""
@@ -329,6 +346,16 @@ def _checked_everywhere(everywhere: Everywhere | None) -> Everywhere | None:
     if everywhere is not None and not isinstance(everywhere, Everywhere):
         raise SettingError(f"`everywhere` must be None or an `Everywhere`, got {type(everywhere).__name__}.")
     return None if everywhere is None or everywhere.weight == 0 else everywhere
+
+
+def _checked_features(features: Mapping[str, Features] | None, shape: tuple[int, int]) -> dict[str, Features]:
+    checked = dict(features or {})
+    for axis, side in checked.items():
+        check_choice("axis", axis, ("rows", "columns"))
+        size = shape[axis == "columns"]
+        if not isinstance(side, Features) or side.shape[0] != size:
+            raise DataError(f"`features` of the {axis} must be `Features` of all {size} {axis}, got {side!r}.")
+    return checked
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:

@@ -1,8 +1,7 @@
 """Rows or columns as one side of a factorization, and the solve of all its rows given the other side."""
 
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -10,8 +9,9 @@ from numpy.typing import DTypeLike, NDArray
 from .._arrays import Array
 from .._checks import all_finite
 from ..engines import Engine, Shard
-from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign
+from ..kernels.row_parts import NO_KEYS, Absent, GaussianPrior, RowProblem, SharedQuadratic, SideDesign, SizedPenalty
 from ..model import Cells, LearnedSide
+from ..observations import Features
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,17 @@ class Side:
     multipliers: Array  # (n,): factor of each row's precisions
     offset: bool  # whether this side has offsets
     keys: Array = field(default_factory=lambda: NO_KEYS)  # (n,): by which entries are held back, if any are
+    features: Features | None = None  # of the rows, if any are known
 
     @classmethod
-    def empty(cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike) -> "Side":
+    def empty(
+        cls, engine: Engine, size: int, offset: bool, dtype: DTypeLike, features: Features | None = None
+    ) -> "Side":
         """A side without factors, and with offsets of zero if it has any."""
         shape = (size, int(offset))
         means, variances, prior_means = (np.zeros(shape, dtype) for _ in range(3))
-        return cls(engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype), offset)
+        parts = engine, means, variances, np.ones(shape[1]), prior_means, np.ones(size, dtype)
+        return cls(*parts, offset, features=features)
 
     @classmethod
     def from_learned(cls, learned: LearnedSide, engine: Engine) -> "Side":
@@ -102,11 +106,12 @@ class Side:
     ) -> "HalfSweep":
         """Solve every row given the other side; one pass over the observations.
 
-        The shared quadratic and the penalty, if any, are of types that `rankwise.kernels.row_parts` has rules for. A
-        term of all cells takes the place of the shared quadratic.
+        The shared quadratic, if any, is of a type that `rankwise.kernels.row_parts` has rules for, and the penalty a
+        `rankwise.penalties.Penalty` on the factors. A term of all cells takes the place of the shared quadratic.
         """
         if self.means.shape[1] == 0:
-            return HalfSweep(other.expected_loss(self, settings, None if cells is None else cells.transposed()))
+            loss = other.expected_loss(self, settings, None if cells is None else cells.transposed())
+            return HalfSweep(np.array([loss, 0.0, 0.0, 0.0, 0.0]))
         self.prior_means, self.multipliers = map(self.engine.kept, (self.prior_means, self.multipliers))
         design = other.design(settings.constant, self.offset, settings.smoothing)
         prior = GaussianPrior(self.prior_means, self.precisions, self.multipliers)
@@ -117,14 +122,15 @@ class Side:
         if isinstance(shared, SharedQuadratic) and not settings.estimate_variances:
             shared = shared.prepared(design.padded(), prior)
         absent = Absent(self.keys, settings.held_back)
-        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, penalty, absent)
+        sized = None if penalty is None else SizedPenalty(penalty, self.rank)
+        problem = RowProblem(prior, float(settings.scale), settings.estimate_variances, shared, sized, absent)
         rows, sums = self.engine.run(Shard.solve_rows, design, problem, self.means, self.variances)
         self.means, self.variances = rows
-        half = HalfSweep(*sums[:4], *np.split(sums[4:], 2))
         if cells is None:
-            return half
-        loss = half.loss + cells.expected(self.row_moments(cells), moments)
-        return replace(half, loss=loss, curvatures=half.curvatures + cells.total)
+            return HalfSweep(sums)
+        more = np.zeros_like(sums := np.asarray(sums))
+        more[0], more[3] = cells.expected(self.row_moments(cells), moments), cells.total
+        return HalfSweep(sums + more)
 
     def expected_loss(self, other: "Side", settings: RowSettings, cells: Cells | None = None) -> float:
         """Expected loss at both sides as they are, with the term of all cells; one pass over the observations."""
@@ -152,22 +158,59 @@ class Side:
         sound = sound and self.precisions.shape == (width,) and all_finite(self.precisions)
         positive = (self.precisions > 0).all() and (self.multipliers > 0).all()
         keyed = self.keys.dtype == np.uint32 and self.keys.shape in ((0,), (n,))
-        return sound and keyed and bool((self.variances >= 0).all() and positive)
+        known = self.features is None or self.features.shape[0] == n
+        return sound and keyed and known and bool((self.variances >= 0).all() and positive)
 
     def largest(self) -> Array:
         """Largest absolute value of each factor's means."""
         return np.asarray(self.engine.run(Shard.largest, self.means).max(axis=0)[: self.rank])
 
 
-@dataclass(frozen=True)
-class HalfSweep:
-    """Sums over the rows of one side after their solve."""
+class HalfSweep(NamedTuple):
+    """Sums over the rows of one side after their solve, which a cluster may still have to compute when they are read.
 
-    loss: float  # expected; its upper bound where the quadratic approximations are bounds and the loss is not square
-    halvings: float = 0.0  # number of times that a row's step was halved
-    logs: float = 0.0  # half the sum of the log variances
-    curvatures: float = 0.0  # of the quadratic approximations
-    # (d,): expected squared distances of each component from its prior mean
-    squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
-    # (d,): squared means, times the rows' multipliers
-    weighted_squares: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
+    Attributes
+    ----------
+    sums : ndarray of shape (5 + 2 d,)
+        Or what NumPy makes one of.
+    """
+
+    sums: Any
+
+    @property
+    def loss(self) -> float:
+        """Expected loss; its upper bound where the quadratic approximations are bounds and the loss is not square."""
+        return self._number(0)
+
+    @property
+    def halvings(self) -> float:
+        """Number of times that a row's step was halved."""
+        return self._number(1)
+
+    @property
+    def logs(self) -> float:
+        """Half the sum of the log variances."""
+        return self._number(2)
+
+    @property
+    def curvatures(self) -> float:
+        """Sum of the curvatures of the quadratic approximations."""
+        return self._number(3)
+
+    @property
+    def penalties(self) -> float:
+        """Sum of the penalties."""
+        return self._number(4)
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """Expected squared distances of each component from its prior mean, shape (d,)."""
+        return np.split(np.asarray(self.sums)[5:], 2)[0]
+
+    @property
+    def weighted_squares(self) -> NDArray[np.float64]:
+        """Squared means of each component, times the rows' multipliers, shape (d,)."""
+        return np.split(np.asarray(self.sums)[5:], 2)[1]
+
+    def _number(self, place: int) -> float:
+        return float(np.asarray(self.sums)[place])

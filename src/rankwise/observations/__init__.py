@@ -1,6 +1,7 @@
 """Observed entries of a matrix: construction, validation, labels, shards."""
 
 from .entries import Entries
+from .features import Features
 from .frames import is_frame, without_streams
 from .labels import LabelIndex
 from .memory import need_in_memory
@@ -11,6 +12,7 @@ from .shards import Piece, TargetFacts, cut_rows, target_facts
 __all__ = [
     "AnyEntries",
     "Entries",
+    "Features",
     "LabelIndex",
     "Observations",
     "Piece",

@@ -12,6 +12,7 @@ from .._text import percent
 from ..losses.base import classes_of
 from ..model import LowRankModel, known_facts
 from ..model.decoding import respond
+from ..model.pairwise import marginal_at
 from ..observations import Observations
 from ..selection import fitting_scores, most_popular, ranking_scores
 from .compact import embed, seen_counts
@@ -88,15 +89,16 @@ def _about(model: LowRankModel, held: HeldOut | None) -> list[tuple[str, str]]:
     if "held_out" in facts:
         scores = ", ".join(f"{name.replace('_', ' ')} {x:.4g}" for name, x in facts["held_out"]["scores"].items())
         lines.append(("At the fit", f"{scores}, on {facts['held_out']['n']:,} entries held out from the fit"))
-    return lines if held is None else [*lines, ("Scored on", _held_words(held))]
+    return lines if held is None else [*lines, ("Scored on", _held_words(held, model.ranks_clicks))]
 
 
-def _held_words(held: HeldOut) -> str:
+def _held_words(held: HeldOut, clicks: bool) -> str:
     words = f"{held.targets.size:,} held-out entries"
     if held.n_unknown:
         words += f"; {held.n_unknown:,} more were left out, because their row or column is not in the model"
     if held.n_seen:
-        words += f"; {held.n_seen:,} of them are also in the data of the fit, which makes the scores too good"
+        effect = "are left out" if clicks else "makes the scores too good"
+        words += f"; {held.n_seen:,} of them are also in the data of the fit, which {effect}"
     return words
 
 
@@ -108,7 +110,7 @@ def _clicks(model: LowRankModel, held: HeldOut | None) -> Contents:
         "tried": facts.get("tried", []),
         "parts": facts.get("parts", []),
     }
-    if held is None or model.seen is None:
+    if held is None or model.seen is None or held.n_seen == held.rows.size:
         return contents | {"scores": None}
     entries = Observations.from_coo(held.rows, held.cols, held.targets, model.shape, duplicates="last")
     numbered = replace(model, row_labels=None, col_labels=None)
@@ -123,7 +125,9 @@ def _ranks(model: LowRankModel, held: HeldOut | None, names: tuple[list[str], li
     contents: Contents = {"ranks": ranks, "chosen": model.rank, "only_by": model.only_by, "scores": []}
     contents["examples"] = _examples(model, held, names, ranks)
     if held is not None:
-        at_rank = [fitting_scores(model.loss, held.targets, model.at(held.rows, held.cols, rank)) for rank in ranks]
+        at_rank = [
+            fitting_scores(model.loss, held.targets, marginal_at(model, held.rows, held.cols, rank)) for rank in ranks
+        ]
         for scores in zip(*at_rank, strict=True):
             higher = "higher is better" in scores[0].unit
             about = {"title": scores[0].title, "unit": scores[0].unit, "higher": higher}

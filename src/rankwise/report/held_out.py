@@ -12,6 +12,7 @@ from ..losses.base import takes_signs
 from ..losses.links import response
 from ..model import LowRankModel
 from ..model.decoding import respond
+from ..model.pairwise import marginal_at
 from ..observations import Observations, need_in_memory
 
 MAX_FLOAT = float(np.finfo(np.float64).max)
@@ -64,13 +65,13 @@ def match(model: LowRankModel, held_out: Any) -> HeldOut:
     rows, cols, targets = rows[known], cols[known], held_out.targets[known].astype(np.float64)
     if model.loss is not None:
         model.loss.check_targets(targets)
-    n_seen = None if model.seen is None else model.seen.n_among(rows, cols, model.shape[1])
+    n_seen = None if model.seen is None else int(model.seen.contains(rows, cols, model.shape[1]).sum())
     return HeldOut(rows, cols, targets, int((~known).sum()), n_seen)
 
 
 def residuals_of(model: LowRankModel, held: HeldOut) -> Array:
     """Predicted minus observed on the response scale; for signs the margin, link-scale prediction times sign."""
-    linked = model.at(held.rows, held.cols)
+    linked = marginal_at(model, held.rows, held.cols)
     if kind_of(model) == "signs":
         return np.where(held.targets > 0, linked, -linked)
     return response(model.link, linked) - held.targets
@@ -99,7 +100,7 @@ def reliability_of(model: LowRankModel, held: HeldOut) -> Reliability:
     """Observed share of +1 by predicted probability, in ten bins of equal width without the empty ones."""
     if model.link != "logit":
         raise SettingError("Only models of the logistic loss give probabilities, so only these have a calibration.")
-    probabilities = respond(model, model.at(held.rows, held.cols), held.rows, held.cols, sure=False)
+    probabilities = respond(model, marginal_at(model, held.rows, held.cols), held.rows, held.cols, sure=False)
     bins = np.minimum((10 * probabilities).astype(int), 9)
     counts = np.bincount(bins, minlength=10)
     filled = counts > 0

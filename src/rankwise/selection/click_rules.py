@@ -13,7 +13,7 @@ from .._errors import DataError
 from ..engines import usable_cores
 from ..model.ranking import Scores, Seen, best_columns
 from ..observations import Observations
-from ..solvers.scoring_rules import ClickParts, ScoringRule, size_of
+from ..solvers.scoring_rules import MOST_DENSE_COLUMNS, ClickParts, ScoringRule, size_of
 from .ranking import hits_of
 from .splits import generator, split_within_rows
 
@@ -21,8 +21,10 @@ K = 20  # columns recommended to each held-out row
 HELD_OUT_PER_ROW = 0.2  # share of each row's entries
 N_FIRST_ROWS = 1000  # rows on which all rules are scored
 N_ROWS = 4000  # rows on which the rules of the best families are scored again
-N_FINALISTS = 3  # such families
+N_FINALISTS = 6  # such families, fewer if they have many rules
+N_FINAL_RULES = 51
 N_TRIAL_POWER = 3  # block power iterations of the decompositions that are compared; the final one takes more
+N_TRIAL_SWEEPS = 6  # weighted sweeps, likewise; up to 16 change recall and NDCG of held-out clicks by less than 0.001
 CHUNK = 500  # rows scored at a time
 POWERS = ((0.5, 0.45), (0.35, 0.45), (0.25, 0.4))  # of rows and columns in the scaled matrix
 SCORE_POWERS = (0.1, 0.3, 0.45)
@@ -30,9 +32,9 @@ RANKS = (3, 8, 24, 64, 192, 512, 1024)
 N_RANKS = 4  # of them that are tried, the largest up to a quarter of the smaller side
 LOW_RANK = (0.3, 1.0, 3.0)  # weights of the low-rank term beside neighbours; each alone is tried as well
 REGRESSIONS = ((0.25, 2.0), (0.25, 6.0), (0.5, 2.0), (0.5, 6.0))  # row powers and ridges of regressions
-SWEEPS = ((0.03, 0.02), (0.1, 0.01), (0.1, 0.014), (0.3, 0.007))  # weights of absent entries, and ridges, of sweeps
+# Weights of absent entries, and ridges, of sweeps: a path, on which each fit starts from the factors of the last.
+SWEEPS = ((0.3, 0.007), (0.1, 0.01), (0.1, 0.014), (0.03, 0.02))
 SWEEP_RANK = 128
-MOST_REGRESSED = 8000  # columns up to which ridge regressions of all columns, and sweeps, are tried
 MOST_PAIRS = 2e9  # pairs of entries in one row, summed over the rows, up to which neighbours are tried
 
 
@@ -75,13 +77,16 @@ def choose_rule(
     share = HELD_OUT_PER_ROW if round(HELD_OUT_PER_ROW * most) else 1  # one click of each row if all rows are short
     train, held_out = split_within_rows(clicks, share, time=time, random_state=seed)
     rows = generator(seed).permutation(np.unique(held_out.rows))[:N_ROWS]
-    parts = ClickParts(train, n_jobs, seed, N_TRIAL_POWER)
+    parts = ClickParts(train, n_jobs, seed, N_TRIAL_POWER, N_TRIAL_SWEEPS)
     trial = _Trial(parts, Seen.of(train), held_out, np.sort(rows[:N_FIRST_ROWS]), n_jobs)
     tried = [(family, trial.scores(*family)) for family in _families(trial.parts, _ranks(clicks, rank))]
     tried.sort(key=lambda pair: -max(score.mean for score in pair[1]))
-    n_finalists = N_FINALISTS if rows.size > N_FIRST_ROWS else 0
+    n_rules = np.cumsum([len(scores) for _, scores in tried[:N_FINALISTS]])
+    n_finalists = max(1, int(np.sum(n_rules <= N_FINAL_RULES))) if rows.size > N_FIRST_ROWS else 0
     trial = replace(trial, rows=np.sort(rows))
-    best = [score for family, _ in tried[:n_finalists] for score in trial.scores(*family)]
+    finalists = sorted((family for family, _ in tried[:n_finalists]), key=lambda family: family[0].row_power)
+    best = [score for family in finalists for score in trial.scores(*family)]
+    parts.clear()
     return _sorted(best) + _sorted([score for _, scores in tried[n_finalists:] for score in scores])
 
 
@@ -101,7 +106,7 @@ def _families(parts: ClickParts, ranks: tuple[int, ...]) -> Iterator[tuple[Scori
     for p, q in POWERS:
         for c in SCORE_POWERS:
             yield ScoringRule(p, q, c, ranks[-1], neighbours=kind), ranks
-    if n_cols <= MOST_REGRESSED:
+    if n_cols <= MOST_DENSE_COLUMNS:
         p, q = POWERS[0]
         for power, ridge in REGRESSIONS:
             base = ScoringRule(p, q, SCORE_POWERS[0], ranks[-1], neighbours="ridge", ridge=ridge, ridge_power=power)

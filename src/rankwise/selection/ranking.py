@@ -39,6 +39,8 @@ class RankingScores(NamedTuple):
         Share of all columns that are recommended to at least one row.
     popularity : float
         Mean number of training entries of a recommended column; NaN if the model does not know its training entries.
+    n_seen : int
+        Held-out entries that do not count because they are among the training entries, which are not recommended.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class RankingScores(NamedTuple):
     hit_rate: float
     coverage: float
     popularity: float
+    n_seen: int = 0
 
     def titled(self) -> list[tuple[str, float, str]]:
         """Names, values and units of the scores, for tables."""
@@ -117,15 +120,20 @@ def ranking_scores(
     relevant = held_out if least is None else held_out.take(held_out.targets >= least)
     rows = model.row_index.align(relevant.row_index, unknown="skip")[relevant.rows]
     cols = model.col_index.align(relevant.col_index, unknown="skip")[relevant.cols]
-    known = rows >= 0
+    known, n_seen = rows >= 0, 0
+    if model.seen is not None and options.get("exclude_seen", True):
+        inside = known & (cols >= 0)
+        inside[inside] = model.seen.contains(rows[inside], cols[inside], model.shape[1])
+        known, n_seen = known & ~inside, int(inside.sum())
     if not known.any():
-        raise DataError("`held_out` has no relevant entry in a row of the model.")
+        among = f"; {n_seen} are among its training entries, which it does not recommend" if n_seen else ""
+        raise DataError(f"`held_out` has no relevant entry in a row of the model{among}.")
     scored, place = np.unique(rows[known], return_inverse=True)
     best = ranked_columns(model, scored, k, **options)
-    n_seen = np.full(model.shape[1], np.nan)
+    counts = np.full(model.shape[1], np.nan)
     if model.seen is not None:
-        n_seen = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)
-    return scores_of_columns(best.columns, place, cols[known], n_seen)
+        counts = np.bincount(model.seen.indices, minlength=model.shape[1]).astype(np.float64)
+    return scores_of_columns(best.columns, place, cols[known], counts)._replace(n_seen=n_seen)
 
 
 def _model_of(model: Any) -> LowRankModel:
@@ -160,7 +168,7 @@ def most_popular(model: Any) -> LowRankModel:
     return LowRankModel(*none, model.row_labels, model.col_labels, offsets=offsets, seen=model.seen)
 
 
-def scores_of_columns(columns: NDArray[np.int64], rows: Array, cols: Array, n_seen: Array) -> RankingScores:
+def scores_of_columns(columns: NDArray[np.int64], rows: Array, cols: Array, counts: Array) -> RankingScores:
     """Score ranked columns against relevant pairs.
 
     Parameters
@@ -169,10 +177,10 @@ def scores_of_columns(columns: NDArray[np.int64], rows: Array, cols: Array, n_se
         Best columns of each row, best first; -1 where there are fewer.
     rows, cols : ndarray of shape (n_relevant,)
         Relevant pairs; every row has at least one. A column of -1 cannot be recommended, and counts as missed.
-    n_seen : ndarray of shape (n_cols,)
+    counts : ndarray of shape (n_cols,)
         Number of training entries of each column.
     """
-    (n_rows, k), n_cols = columns.shape, n_seen.size
+    (n_rows, k), n_cols = columns.shape, counts.size
     hits = hits_of(columns, rows, cols, n_cols)
     n_relevant, n_hits = np.bincount(rows, minlength=n_rows), hits.sum(axis=1)
     places = np.arange(1, k + 1)
@@ -190,7 +198,7 @@ def scores_of_columns(columns: NDArray[np.int64], rows: Array, cols: Array, n_se
         mrr=float(np.mean(1 / first)),
         hit_rate=float(np.mean(n_hits > 0)),
         coverage=np.unique(recommended).size / n_cols,
-        popularity=float(n_seen[recommended].mean()) if recommended.size else float("nan"),
+        popularity=float(counts[recommended].mean()) if recommended.size else float("nan"),
     )
 
 

@@ -6,6 +6,7 @@ from .altmin import AltMin
 from .base import NamedSolver, Solver
 from .boosting import Boosting
 from .checkpoint import Checkpoint
+from .factor_sweeps import FactorSweeps
 from .fixed_offsets import fit_offsets
 from .folding import fold_in
 from .frank_wolfe import FrankWolfe
@@ -21,7 +22,7 @@ from .refine import Coefficients, Economic, NoRefinement
 from .scaled_svd import ScaledSVD
 from .scoring_rules import ScoringRule
 from .stopping import Status
-from .sweeps import BayesSweeps, FactorSweeps
+from .sweeps import BayesSweeps
 from .validation import HAS_SIDES, IN_MEMORY, LIPSCHITZ, MOVABLE, QUADRATIC, SMOOTH, Need
 from .wiberg import Wiberg
 

@@ -19,7 +19,7 @@ from .base import NamedSolver, Solver
 from .cores import Iterate
 from .history import StepReport
 from .nuclear import RANDOM_DIRECTIONS
-from .validation import ANOTHER, IN_MEMORY, L1, OBSERVED_ONLY, Need, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1_LOSS, OBSERVED_ONLY, Need, need_positive
 
 MOST_GROWTH = 3.0
 DENSE_SIZE = 250_000  # largest number of entries of a matrix whose singular values are computed exactly, by LAPACK
@@ -109,7 +109,7 @@ class ADMM(Solver[Problem, LagrangianState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (OBSERVED_ONLY, L1, IN_MEMORY)
+        return (OBSERVED_ONLY, L1_LOSS, IN_MEMORY)
 
     def __post_init__(self) -> None:
         need_positive("nuclear_weight", self.nuclear_weight, optional=True)

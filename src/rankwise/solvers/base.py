@@ -52,6 +52,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     - `truncates`: the factors may be rotated into singular vectors, so that a model of lower rank has the largest ones.
       Without `keeps_path` and `truncates`, the model has the factors as they are, and one rank.
     - `descends`: no step raises the value f(X), so the last point is the best one.
+    - `compares_values`: points are accepted by the values of f, which float32 tells apart only if the points differ by
+      the root of its rounding, 2e-4; estimators then compute in float64 whatever their `dtype`.
     - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank. `most_steps`: the limit
       if a step reports that the run is not settled (`StepReport.moving`).
     - `default_offsets`: the offsets that an estimator fits first if none are requested, "global" or "none".
@@ -72,8 +74,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     grows: ClassVar[bool] = True
     keeps_path: ClassVar[bool] = True
     default_offsets: ClassVar[str] = "global"
-    truncates: ClassVar[bool] = False
     descends: ClassVar[bool] = True
+    compares_values: ClassVar[bool] = False
     checkpoints: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = ()
     max_iter: int | None = None
@@ -83,6 +85,11 @@ class Solver(Generic[ObjectiveT, StateT]):
     def methods(cls) -> dict[str, NamedSolver]:
         """Return the named instances of this class."""
         return {}
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the factors may be rotated into singular vectors."""
+        return False
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -121,6 +128,11 @@ class Solver(Generic[ObjectiveT, StateT]):
     def has_constant(self) -> bool:
         """Whether the solver fits a constant beside X, so that targets may be stored without their level."""
         return False
+
+    @property
+    def converts_units(self) -> bool:
+        """Whether a fit may store targets in other units, see `in_units`."""
+        return True
 
     def in_units(self, units: Units) -> "Solver[Any, Any]":
         """Return the solver with its parameters converted from the units of the targets to stored ones."""

@@ -305,7 +305,8 @@ def _named(objective: Checkpointable) -> dict[str, object]:
     """Return the objects of an objective that a state may refer to; a checkpoint stores only their names."""
     if not isinstance(objective, HasSides):
         return {}
-    return {"loss": objective.loss, "rows": objective.engine_of("rows"), "columns": objective.engines.get("columns")}
+    engines = {"rows": objective.engine_of("rows"), "columns": objective.engines.get("columns")}
+    return {"loss": objective.loss, **engines, **_features(objective)}
 
 
 def _references(objective: Checkpointable) -> dict[str, Any]:
@@ -313,7 +314,13 @@ def _references(objective: Checkpointable) -> dict[str, Any]:
     if not isinstance(objective, HasSides):
         return {}
     sides = {axis: partial(objective.engine_of, axis) for axis in ("rows", "columns")}
-    return {"loss": lambda: objective.loss, **sides}
+    features = {name: partial(_features(objective).__getitem__, name) for name in _features(objective)}
+    return {"loss": lambda: objective.loss, **sides, **features}
+
+
+def _features(objective: HasSides) -> dict[str, Any]:
+    """Return the features of rows and columns by name."""
+    return {f"features of {axis}": part for axis, part in getattr(objective, "features", {}).items()}
 
 
 def _step(path: Path) -> int:

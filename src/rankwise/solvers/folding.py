@@ -23,6 +23,7 @@ from ..observations import Observations, is_frame, need_in_memory
 from ..observations.build import as_matrix
 from ..observations.frames import read_wide
 from ..observations.labels import LabelIndex, as_labels
+from ..penalties import Fixed, Penalty
 from .row_priors import restored_prior
 from .steps import extrapolated
 from .validation import need_positive
@@ -225,6 +226,8 @@ class RowFolder:
     def of(cls, model: LowRankModel, loss: Loss) -> "RowFolder":
         """Row solves of a model of sweeps, or of a pursuit."""
         if model.learned is not None and model.only_by is not None:  # the factors were kept as they are
+            if isinstance(model.learned.rows.penalty, Fixed):
+                raise SettingError("The factors of the rows were given (`Fixed`); `fold_in` cannot solve for new ones.")
             return cls(model, loss, model.learned, np.diag(1.0 / model.theta))
         if model.learned is not None:
             factors = model.learned.cols.means[:, : model.learned.rank].astype(np.float64)
@@ -274,7 +277,7 @@ class RowFolder:
             if not moving.any():
                 break
             iterates.append(side.means)
-            if len(iterates) == 3:
+            if len(iterates) == 3 and self.penalty is None:  # a penalty's constraint would not hold
                 side.means = extrapolated(*iterates)
                 iterates = [side.means]
             if 2 * np.count_nonzero(moving) < moving.size:  # else it costs more than it saves
@@ -285,12 +288,20 @@ class RowFolder:
         side.engine.close()
         return means, variances
 
+    @property
+    def penalty(self) -> Penalty | None:
+        """Penalty of the rows beside the ridge."""
+        penalty = self.learned.rows.penalty
+        return None if penalty is None or penalty.formulas is None else penalty
+
     def _start(self, size: int) -> tuple[Array, Array]:
         """Means of zero, and the prior's variances if variances are estimated."""
         means = np.zeros((size, self.learned.rows.precisions.size), self.base.U.dtype)
         variances = np.zeros_like(means)
         if self.learned.uncertain:
             variances += 1.0 / self.learned.rows.precisions
+        if self.penalty is not None:
+            means[:, : self.learned.rank] = self.penalty.feasible(means[:, : self.learned.rank])
         return means, variances
 
     def _cells(self, counts: Array) -> Cells | None:
@@ -328,7 +339,7 @@ class RowFolder:
             prior = restored_prior(start.prior)
             if not prior.is_sound(side, other):
                 raise DataError("The arrays of the model's row prior do not fit its sides; fit the model again.")
-            side.prior_means = prior.row_means(engine)
+            side.prior_means = prior.row_means(side)
             side.means = side.prior_means.copy()
         return side
 
@@ -348,8 +359,8 @@ class RowFolder:
         before, learned = side.means, self.learned
         smoothing = max(learned.smoothing, 2500 * learned.smoothing * 0.25**k)
         settings = RowSettings(self._constant, self.base.scale, learned.uncertain, smoothing)
-        side.improve(Side.from_learned(learned.cols, side.engine), settings, cells=cells)
-        if self.loss.quadratic:  # solved exactly
+        side.improve(Side.from_learned(learned.cols, side.engine), settings, penalty=self.penalty, cells=cells)
+        if self.loss.quadratic and self.penalty is None:  # solved exactly
             return np.zeros(before.shape[0], bool)
         size, moved = (np.abs(part).max(axis=1) for part in (side.means, side.means - before))
         return np.asarray((moved > self.tol * size) | (smoothing > learned.smoothing))

@@ -37,6 +37,7 @@ class GECO(Solver[Movable, None]):
     n_lbfgs: int = 50
     oracle: str | spectral.Oracle = "power"
     keeps_path: ClassVar[bool] = False
+    compares_values: ClassVar[bool] = True
     _oracle: spectral.Oracle = field(init=False, repr=False, compare=False)
 
     @classmethod

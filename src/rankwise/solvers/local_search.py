@@ -72,6 +72,7 @@ class LocalSearch(Solver[Movable, LocalState]):
     max_iter: int | None = 1000
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    compares_values: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = (LocalState, NonsmoothState)
     _oracle: spectral.Oracle = field(init=False, repr=False, compare=False)
 

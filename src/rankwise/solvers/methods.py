@@ -9,6 +9,7 @@ from .admm import ADMM
 from .altmin import AltMin
 from .base import NamedSolver, Solver
 from .boosting import Boosting
+from .factor_sweeps import FactorSweeps
 from .frank_wolfe import FrankWolfe
 from .geco import GECO
 from .greedy import GreedyPursuit
@@ -16,7 +17,7 @@ from .local_search import LocalSearch
 from .nonsmooth import NonsmoothPursuit
 from .nuclear import AISImpute
 from .scaled_svd import ScaledSVD
-from .sweeps import BayesSweeps, FactorSweeps
+from .sweeps import BayesSweeps
 from .validation import check_needs
 from .wiberg import Wiberg
 

@@ -38,6 +38,7 @@ class ConvexSolver(Solver[Movable, PenaltyState]):
 
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
+    compares_values: ClassVar[bool] = True
     state_types: ClassVar[tuple[type, ...]] = (PenaltyState,)
 
     def accepts(self, objective: Movable, state: object) -> bool:

@@ -1,5 +1,6 @@
 """Warm starts from a model: its sides for new rows and columns, or its terms as the start of a longer path."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from ..engines import Engine
 from ..model import Learned, LearnedSide, LowRankModel
 from ..objectives import Entrywise, Movable, Objective, Problem
 from ..objectives.sides import Side
-from ..observations import LabelIndex
-from .row_priors import restored_prior
+from ..observations import Features, LabelIndex
+from .feature_prior import continued_prior
+from .row_priors import RowPrior
 from .sweep_state import OFFSETS, SweepState
 from .validation import MOVABLE, check_needs
 
@@ -60,7 +62,9 @@ def resumable_sides(solver: "Sweeps", start: LowRankModel, rank: int) -> Learned
     return learned
 
 
-def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: Engine, dtype: Any) -> Side:
+def resumed_side(
+    learned: LearnedSide, place: Array, uncertain: bool, engine: Engine, dtype: Any, features: Features | None = None
+) -> Side:
     """Side of a model for new row numbers; added rows are zero and have the variance of the prior."""
 
     def laid_out(part: Array, fill: Array | float) -> Array:
@@ -72,19 +76,27 @@ def resumed_side(learned: LearnedSide, place: Array, uncertain: bool, engine: En
     means = laid_out(learned.means, 0.0)
     variances = laid_out(learned.variances, 1.0 / learned.precisions if uncertain else 0.0)
     multipliers = np.ones(place.size, dtype)
-    return Side(engine, means, variances, learned.precisions, np.zeros_like(means), multipliers, learned.offset)
+    parts = engine, means, variances, learned.precisions, np.zeros_like(means), multipliers
+    return Side(*parts, learned.offset, features=features)
 
 
-def restore_priors(problem: Problem, state: SweepState, start: LowRankModel, ridge: float) -> None:
-    """Replace the priors of a state by those of the model, if it has any, for new row numbers."""
+def restore_priors(
+    problem: Problem,
+    state: SweepState,
+    start: LowRankModel,
+    make: Callable[[SweepState], list[RowPrior]],
+    ridge: float = 1.0,
+) -> None:
+    """Make the priors of a state, with the parts of those of the model that fit, for new row numbers."""
+    state.priors = make(state)
     learned, numbers = start.learned, side_places(problem, start)
     saved = (None, None) if learned is None else (learned.rows.prior, learned.cols.prior)
     for k, (arrays, place) in enumerate(zip(saved[: len(state.priors)], numbers[::-1], strict=False)):
         if arrays is not None:
             side, _ = state.sides[k]
-            state.priors[k] = prior = restored_prior(arrays, ridge)
+            state.priors[k] = prior = continued_prior(state.priors[k], arrays, ridge, state.sides[k])
             prior.renumber(place, problem.dtype)
-            side.prior_means = prior.row_means(side.engine)
+            side.prior_means = prior.row_means(side)
 
 
 def resume_path(objective: Objective, rank: int, start: LowRankModel, method: str) -> None:

@@ -31,8 +31,8 @@ class RowPrior(Protocol):
     def penalty(self, side: Side) -> NDArray[np.float64]:
         """Squared size of the parameters by component, times their ridge in units of the side's precisions."""
 
-    def row_means(self, engine: Engine) -> Array:
-        """Prior means of the rows in an engine's shards, whether or not they were in the fit."""
+    def row_means(self, side: Side) -> Array:
+        """Prior means of the rows of a side, whether or not they were in the fit."""
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only, the offset's among them."""
@@ -106,7 +106,7 @@ class PatternPrior:
         direction, length = gradient, squared
         for k in range(n_steps):
             change, curvature = gathered(side.engine, (1, direction), scale=lengths)
-            step = _ratio(squared, curvature + ridge * length, dtype)
+            step = _ratio(squared, np.asarray(curvature) + ridge * np.asarray(length), dtype)
             self.weights, self.squares = blended(other.engine, (1, self.weights), (step, direction))
             side.prior_means, _ = blended(side.engine, (1, side.prior_means), (step, change))
             if k + 1 < n_steps:
@@ -118,17 +118,17 @@ class PatternPrior:
 
     def penalty(self, side: Side) -> NDArray[np.float64]:
         """Sum of the squared weights of each component, times the ridge."""
-        return np.zeros(side.means.shape[1]) if self.squares is None else self.ridge * self.squares
+        return np.zeros(side.means.shape[1]) if self.squares is None else self.ridge * np.asarray(self.squares)
 
-    def row_means(self, engine: Engine) -> Array:
-        """Prior means of the rows in an engine's shards."""
-        lengths = pattern_lengths(engine, self.weights.dtype)
-        return gathered(engine, (1, self.weights), scale=lengths)[0]
+    def row_means(self, side: Side) -> Array:
+        """Prior means of the rows of a side, given their patterns."""
+        lengths = pattern_lengths(side.engine, self.weights.dtype)
+        return gathered(side.engine, (1, self.weights), scale=lengths)[0]
 
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only."""
         self.weights = np.ascontiguousarray(np.asarray(self.weights)[:, places])
-        self.squares = None if self.squares is None else self.squares[places]
+        self.squares = None if self.squares is None else np.asarray(self.squares)[places]
 
     def renumber(self, places: Array, dtype: Any) -> None:
         """Give the other side new rows; those that were not there before get weights of zero."""
@@ -173,4 +173,5 @@ def blended(engine: Engine, *terms: tuple[Any, Array], scale: Array | None = Non
 
 def _ratio(above: Array, below: Array, dtype: Any) -> Array:
     """``above / below``, zero where `below` is, in the factors' number type so that products keep it."""
+    above, below = np.asarray(above), np.asarray(below)
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0).astype(dtype)

@@ -17,21 +17,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 from threadpoolctl import threadpool_limits
 
 from .._arrays import Array
 from .._checks import check_choice, is_number
 from .._errors import SettingError
 from ..model import Everywhere, LowRankModel, Seen
-from ..model.neighbours import Encoder, Neighbours
+from ..model.neighbours import Encoder, Neighbours, dense_product
 from ..objectives import Problem
 from ..observations import Observations
-from ..spectral import block_svd, widen
+from ..spectral import widen
+from ..spectral.blocks import right_svd
 from .altmin import unit_terms
+from .factor_sweeps import FactorSweeps
 from .folding import fold_in
 from .loop import solve
 from .scaled_svd import N_EXTRA, Scales, power_of, scaled_matrix
-from .sweeps import FactorSweeps
 from .validation import need_count, need_not_negative, need_positive
 
 N_SOURCES = 300  # neighbours that a scored column keeps; more gain less than 0.5 % (docs/clicks.md)
@@ -39,7 +41,11 @@ N_RULE_POWER = 5  # block power iterations of a decomposition
 N_SPECTRA = 3  # decompositions that are stored, one for every pair of powers that is tried
 N_SIZED = 500  # rows on which the sizes of the two terms are compared
 SHRINKAGE = 0.1  # of singular values, relative to the square of the largest
-N_SWEEPS = 12  # of weighted sweeps
+N_SWEEPS = 12  # weighted sweeps of a fit
+N_WARM_SWEEPS = 2  # of a fit that starts from the factors of other weights
+MOST_DENSE_COLUMNS = 8000  # columns up to which inner products of all columns are stored as a dense matrix
+N_DENSE = 4  # dense matrices of each kind that are stored
+WELL_POSED = 1e4  # bound on the condition of a regression up to which float32 is accurate enough
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,10 @@ class Spectrum(NamedTuple):
 
 
 class Gram(NamedTuple):
-    """Inner products of the scaled columns, without their diagonal, which would add only to what a row has; sparse."""
+    """Inner products of the scaled columns, without their diagonal, which would add only to what a row has.
+
+    The matrix is sparse, or dense for at most `MOST_DENSE_COLUMNS` columns.
+    """
 
     off_diagonal: Any
     diagonal: NDArray[np.float64]
@@ -147,22 +156,30 @@ class ClickParts:
         Number of threads.
     seed : int
         Seed of the random start of decompositions.
-    n_power : int
-        Block power iterations of a decomposition.
+    n_power, n_sweeps : int
+        Block power iterations of a decomposition, and weighted sweeps of a fit that starts from no other.
     """
 
     def __init__(
-        self, clicks: Observations, n_jobs: int | None = -1, seed: int = 0, n_power: int = N_RULE_POWER
+        self,
+        clicks: Observations,
+        n_jobs: int | None = -1,
+        seed: int = 0,
+        n_power: int = N_RULE_POWER,
+        n_sweeps: int = N_SWEEPS,
     ) -> None:
-        self.clicks, self.n_jobs, self.seed, self.n_power = clicks, n_jobs, seed, n_power
+        self.clicks, self.n_jobs, self.seed, self.n_power, self.n_sweeps = clicks, n_jobs, seed, n_power, n_sweeps
         self.R = clicks.to_sparse().astype(np.float32)
         self.pattern = sp.csr_array((np.ones_like(self.R.data), self.R.indices, self.R.indptr), self.R.shape)
         self.row_counts = np.diff(clicks.indptr.astype(np.int64)).astype(np.float64)
         self.col_counts = np.bincount(clicks.indices, minlength=clicks.shape[1]).astype(np.float64)
         self.spectrum = lru_cache(maxsize=N_SPECTRA)(self._spectrum)
-        self.gram = lru_cache(maxsize=1)(self._gram)
-        self.regression = lru_cache(maxsize=1)(self._regression)
+        self.dense = self.R.shape[1] <= MOST_DENSE_COLUMNS
+        self.gram = lru_cache(maxsize=N_DENSE if self.dense else 1)(self._gram)
+        self.regression = lru_cache(maxsize=N_DENSE)(self._regression)
         self.sweeps = lru_cache(maxsize=8)(self._sweeps)
+        self.encoded = lru_cache(maxsize=1)(self._encoded)
+        self.last_swept: LowRankModel | None = None
 
     def _spectrum(self, row_power: float, col_power: float, rank: int) -> Spectrum:
         """Leading right singular vectors of the scaled matrix."""
@@ -171,7 +188,7 @@ class ClickParts:
         rank, rng = min(rank, *problem.shape), np.random.default_rng(self.seed)
         start = widen(np.zeros((problem.shape[1], 0)), min(rank + N_EXTRA, *problem.shape), rng)
         with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
-            _, s, V, _ = block_svd(matrix, start, self.n_power)
+            s, V = right_svd(matrix, start, self.n_power)
         problem.close()
         return Spectrum(s[:rank], V[:, :rank].astype(np.float32))
 
@@ -181,51 +198,66 @@ class ClickParts:
         gram = (scaled.T @ scaled).tocsr()
         diagonal = gram.diagonal().astype(np.float64)
         gram.setdiag(0.0)
-        return Gram(gram, diagonal)
+        return Gram(gram.toarray() if self.dense else gram, diagonal)
 
     def _regression(self, row_power: float, ridge: float) -> NDArray[np.float32]:
         """Weights of the ridge regression of every column on the others, shape (n_cols, n_cols), zero diagonal."""
         off_diagonal, diagonal = self.gram(row_power)
-        gram = off_diagonal.toarray().astype(np.float64)
-        gram[np.diag_indices_from(gram)] = diagonal + ridge * max(diagonal.mean(), np.finfo(float).tiny)
-        inverse = np.linalg.inv(gram)
+        n_cols, added = diagonal.size, ridge * max(diagonal.mean(), np.finfo(float).tiny)
+        # The condition is at most 1 + n_cols / ridge: no eigenvalue is above the sum of the diagonal.
+        dtype = np.float32 if n_cols <= WELL_POSED * ridge else np.float64
+        gram = np.array(off_diagonal if self.dense else off_diagonal.toarray(), dtype, order="F")
+        gram[np.diag_indices_from(gram)] = diagonal + added
+        factorize, invert = get_lapack_funcs(("potrf", "potri"), (gram,))
+        with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
+            lower, _ = factorize(gram, lower=True, overwrite_a=True)
+            lower, _ = invert(lower, lower=True, overwrite_c=True)
+        inverse = np.tril(lower) + np.tril(lower, -1).T
         weights = -inverse / np.diag(inverse)
         np.fill_diagonal(weights, 0.0)
         return np.asarray(weights, np.float32)
 
     def _sweeps(self, absent: float, ridge: float, rank: int) -> LowRankModel:
-        """Factors of weighted sweeps, those of the rows given the columns."""
+        """Factors of weighted sweeps, those of the rows given the columns; sweeps start from the last such factors."""
         clicks = as_confidence(self.clicks)
         problem = Problem(clicks, "square", n_jobs=self.n_jobs, everywhere=Everywhere(absent))
         solver = FactorSweeps(ridge=ridge, offsets="none", count_power=1.0)
-        fitted = solve(problem, solver, rank=rank, max_iter=N_SWEEPS, tol=0.0, random_state=self.seed).model
-        return fold_in(fitted, clicks, n_jobs=self.n_jobs)  # so that folding in a training row gives it back
+        start = self.last_swept if self.last_swept is not None and self.last_swept.longest == rank else None
+        options: dict[str, Any] = {"start": start, "max_iter": N_WARM_SWEEPS if start else self.n_sweeps}
+        fitted = solve(problem, solver, rank=rank, tol=0.0, random_state=self.seed, **options).model
+        self.last_swept = fitted
+        folded = fold_in(fitted, clicks, n_jobs=self.n_jobs)  # so that folding in a training row gives it back
+        return replace(folded, seen=Seen.of_clicks(self.clicks))
 
     def prepare(self, rule: ScoringRule) -> None:
         """Compute the parts that a rule needs, before threads ask for them."""
         if rule.absent:
             self.sweeps(rule.absent, rule.sweep_ridge, rule.rank)
         else:
-            self.spectrum(rule.row_power, rule.col_power, rule.rank)
+            self.low_rank(rule)
         if rule.neighbours == "counts":
             self.gram(rule.row_power)
         elif rule.neighbours == "ridge":
             self.regression(rule.ridge_power, rule.ridge)
 
+    def clear(self) -> None:
+        """Free the stored parts."""
+        for part in (self.spectrum, self.encoded, self.gram, self.regression, self.sweeps):
+            part.cache_clear()
+
     def weights(self, rule: ScoringRule) -> Any:
         """Matrix W of the full-rank term, sparse or dense; a row scores ``row @ W``."""
         if rule.neighbours == "ridge":
             return self.regression(rule.ridge_power, rule.ridge)
-        down, up = self._column_scales(rule)
-        return sp.diags_array(down) @ self.gram(rule.row_power).off_diagonal @ sp.diags_array(up)
+        (down, up), gram = self._column_scales(rule), self.gram(rule.row_power).off_diagonal
+        return down[:, None] * gram * up if self.dense else sp.diags_array(down) @ gram @ sp.diags_array(up)
 
     def near_scores(self, rule: ScoringRule, rows: Array) -> NDArray[np.float32]:
         """Scores of all columns for some rows by the full-rank term, shape (n_rows, n_cols)."""
         if rule.neighbours == "ridge":
             return np.asarray(self.pattern[rows] @ self.regression(rule.ridge_power, rule.ridge))
-        down, up = self._column_scales(rule)
-        near = self.pattern[rows] @ sp.diags_array(down) @ self.gram(rule.row_power).off_diagonal
-        return np.asarray(near.toarray() * up)
+        (down, up), gram = self._column_scales(rule), self.gram(rule.row_power).off_diagonal
+        return np.asarray(dense_product(self.pattern[rows] @ sp.diags_array(down), gram) * up)
 
     def _column_scales(self, rule: ScoringRule) -> tuple[Array, Array]:
         """Factors of the rows and of the columns of ``R.T D_u**(-2p) R`` that make it the full-rank term."""
@@ -235,12 +267,15 @@ class ClickParts:
 
     def low_rank(self, rule: ScoringRule) -> tuple[Array, Encoder]:
         """Return V, with unit columns, and the encoder: a row scores ``encoder.factors(row, V) @ V.T``."""
-        s, V = self.spectrum(rule.row_power, rule.col_power, rule.rank)
-        V = power_of(self.col_counts, rule.score_power)[:, None] * V
+        return self.encoded(rule.row_power, rule.col_power, rule.rank, rule.score_power)
+
+    def _encoded(self, row_power: float, col_power: float, rank: int, score_power: float) -> tuple[Array, Encoder]:
+        s, V = self.spectrum(row_power, col_power, rank)
+        V = power_of(self.col_counts, score_power)[:, None] * V
         lengths = np.sqrt(np.einsum("ij,ij->j", V, V))
-        V = (V / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
+        V /= np.where(lengths > 0, lengths, 1.0)
         shrunk = s**2 / (s**2 + SHRINKAGE * s[:1] ** 2)
-        return V, Encoder(power_of(self.col_counts, -2 * rule.score_power), lengths**2 * shrunk)
+        return V.astype(np.float32), Encoder(power_of(self.col_counts, -2 * score_power), lengths**2 * shrunk)
 
     def low_rank_scores(
         self, rule: ScoringRule, rows: Array, ranks: tuple[int, ...]
@@ -272,7 +307,7 @@ class ClickParts:
             return fitted
         neighbours, sample = Neighbours.of(self.weights(rule), N_SOURCES), self._sample()
         ((_, low_rank),) = self.low_rank_scores(rule, sample, (rule.rank,))
-        near = (self.pattern[sample] @ neighbours.matrix).toarray()
+        near = dense_product(self.pattern[sample], neighbours.matrix)
         unit = size_of(low_rank) / (rule.low_rank * size_of(near) or 1.0)
         return replace(fitted, neighbours=neighbours._replace(weights=(unit * neighbours.weights).astype(np.float32)))
 
@@ -289,11 +324,11 @@ class ClickParts:
                 neighbours = Neighbours.of(self.weights(rule), N_SOURCES)
                 sample = self._sample()
                 low_rank = encoder.factors(self.R[sample], V).astype(np.float32) @ V.T
-                near = (self.pattern[sample] @ neighbours.matrix).toarray()
+                near = dense_product(self.pattern[sample], neighbours.matrix)
                 weight *= size_of(near) / (size_of(low_rank) or 1.0)
             encoder = encoder._replace(components=weight * encoder.components)
             theta, U, V = unit_terms(encoder.factors(self.R, V).astype(np.float32), V)
-        seen, labels = Seen(self.clicks.indptr, self.clicks.indices), (self.clicks.row_labels, self.clicks.col_labels)
+        seen, labels = Seen.of_clicks(self.clicks), (self.clicks.row_labels, self.clicks.col_labels)
         path = np.tril(np.tile(theta, (theta.size, 1)))
         return LowRankModel(path, U, V, *labels, seen=seen, neighbours=neighbours, encoder=encoder)
 

@@ -1,5 +1,6 @@
 """State of the factor and Bayesian sweeps between two iterations, and the constant prediction they start from."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +14,8 @@ from ..losses import Loss
 from ..model import Learned, LearnedSide, Offsets
 from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
-from ..objectives.sides import RowSettings, Side
+from ..objectives.sides import HalfSweep, RowSettings, Side
+from ..penalties import Penalty
 from .held_back import HeldBack
 from .row_priors import RowPrior
 from .steps import bisect, tilted
@@ -127,19 +129,46 @@ class SweepState:
         self.weight += held.weight
         return True
 
+    def measure_curvature(self, half: HalfSweep) -> None:
+        """Take the mean curvature from a half sweep, if it has any."""
+        if half.curvatures > 0:
+            self.curvature = half.curvatures / self.weight
+
     def measure(self) -> None:
         """Compute the loss of the entries held back, if there are any."""
         if self.held_back is not None and self.held_back.limit:
             self.held_back.measure(self.loss, self.settings(True), self.rows, self.cols)
 
-    def learned(self, uncertain: bool, count_power: float = 0.0) -> Learned:
-        """Both sides and their priors, for the model."""
+    def learned(
+        self,
+        uncertain: bool,
+        count_power: float = 0.0,
+        penalties: tuple[Penalty | None, Penalty | None] = (None, None),
+    ) -> Learned:
+        """Both sides, their priors and penalties, for the model."""
         priors: list[Any] = [prior.to_arrays() for prior in self.priors] or [None, None]
         rows, cols = (
-            LearnedSide(np.asarray(side.means), np.asarray(side.variances), side.precisions, side.offset, prior)
-            for (side, _), prior in zip(self.sides, priors, strict=True)
+            LearnedSide(np.asarray(side.means), np.asarray(side.variances), side.precisions, side.offset, *parts)
+            for (side, _), *parts in zip(self.sides, priors, penalties, strict=True)
         )
         return Learned(rows, cols, uncertain, self.smoothing, count_power)
+
+    def learn_priors(self, make: "Callable[[SweepState], list[RowPrior]]") -> None:
+        """Improve the prior of each side, once there are factors; `make` makes them."""
+        if not self.rows.rank:
+            return
+        if not self.priors:
+            self.priors = make(self)
+        for prior, (side, other) in zip(self.priors, self.sides, strict=False):
+            prior.improve(side, other)
+
+    def weighted_squares(self, k: int, sums: HalfSweep) -> NDArray[np.float64]:
+        """Squares that the ridge of side k multiplies: of distances from prior means, and of the prior's weights."""
+        if not self.priors:
+            return sums.weighted_squares
+        side, _ = self.sides[k]
+        means, prior_means = (np.asarray(part, np.float64) for part in (side.means, side.prior_means))
+        return np.asarray(side.multipliers) @ (means - prior_means) ** 2 + self.priors[k].penalty(side)
 
     def settings(self, estimate_variances: bool) -> RowSettings:
         """Settings of the row solves."""

@@ -9,26 +9,27 @@ from numpy.random import Generator
 
 from .._checks import check_choice, is_whole
 from .._errors import SettingError
-from ..kernels.expected import majorised
 from ..losses.units import Units
 from ..model import LowRankModel, Offsets
 from ..model.odds import OddsCalibration
+from ..model.ranking import AXES
 from ..objectives import Problem
 from ..objectives.sides import HalfSweep, Side
+from ..penalties import Penalty
 from ..spectral import block_svd
 from .base import NamedSolver, Solver
+from .feature_prior import side_priors
 from .held_back import HeldBack
 from .history import StepReport
 from .marginals import mean_offsets, without_factors
 from .resume import restore_priors, resumable_sides, resumed_side, side_places
-from .row_priors import PRIORS, PatternPrior, RowPrior
+from .row_priors import PRIORS, RowPrior
 from .sweep_state import OFFSETS, SweepState, best_constant, descending_length, place_constant, stored_spread
 from .validation import HAS_SIDES, NO_OFFSETS, Need, need_not_negative, need_positive
 
 OVERSAMPLING = 4  # additional directions in the block power iterations that start new factors
 N_POWER = 3
 OFFSET_SWEEPS = 3
-LEAST_RIDGE = 1e-9
 START = 0.1  # variance that new factors start with, in units of their prior variance
 OFFSET_RIDGE = 2.0  # ridge of the offsets before it is learned: each is shrunk as if by two more entries of zero
 
@@ -42,9 +43,13 @@ class Sweeps(Solver[Problem, SweepState]):
     max_iter: int | None = 10
     grows: ClassVar[bool] = False
     keeps_path: ClassVar[bool] = False
-    truncates: ClassVar[bool] = True
     uncertain: ClassVar[bool] = False
     state_types: ClassVar[tuple[type, ...]] = (SweepState, Side, Offsets, HeldBack, OddsCalibration, *PRIORS.values())
+
+    @property
+    def truncates(self) -> bool:
+        """Whether the factors may be rotated into singular vectors."""
+        return True
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -85,8 +90,8 @@ class Sweeps(Solver[Problem, SweepState]):
         problem.reset()
         engines, numbers = (problem.engine, problem.engine_of("columns")), side_places(problem, start)
         rows, cols = (
-            resumed_side(side, places, learned.uncertain, engine, problem.dtype)
-            for side, engine, places in zip((learned.rows, learned.cols), engines, numbers, strict=True)
+            resumed_side(side, places, learned.uncertain, engine, problem.dtype, problem.features.get(axis))
+            for axis, side, engine, places in zip(AXES, (learned.rows, learned.cols), engines, numbers, strict=True)
         )
         constant = 0.0 if start.offsets is None else float(start.offsets.constant)
         if start.offsets is None and self.offsets != "none":  # a model without offsets has a constant of zero
@@ -97,7 +102,7 @@ class Sweeps(Solver[Problem, SweepState]):
         self._restore(problem, state, start)
         live = [np.abs(side.factors).max(axis=0, initial=0.0) > 0 for side in (rows, cols)]
         state.narrow(live[0] & live[1])  # factors of zero on one side would stay zero
-        state.cost = self._improve(problem, state, state.cols, state.rows).loss
+        state.cost = self._improve(problem, state, ("columns",))[0].loss
         state.place(problem)
         return state
 
@@ -135,12 +140,24 @@ class Sweeps(Solver[Problem, SweepState]):
         state.cols.widen((V[:, :n] * root).astype(problem.dtype), precision, variance)
         return n_products
 
-    def _improve(self, problem: Problem, state: SweepState, side: Side, other: Side) -> HalfSweep:
-        cells = problem.cells_of("rows" if side is state.rows else "columns")
-        sums = side.improve(other, state.settings(self.uncertain), cells=cells)
-        if sums.curvatures > 0:
-            state.curvature = sums.curvatures / state.weight
-        return sums
+    def _improve(self, problem: Problem, state: SweepState, axes: tuple[str, ...] = AXES) -> list[HalfSweep]:
+        """Solve the rows, then the columns, before any sum is read: on a cluster this is one round trip."""
+        settings, halves = state.settings(self.uncertain), []
+        for axis in axes:
+            side, other = state.sides[axis == "columns"]
+            penalty, cells = self._penalty_of(state, side), problem.cells_of(axis)
+            halves.append(side.improve(other, settings, penalty=penalty, cells=cells))
+        for half in halves:
+            state.measure_curvature(half)
+        return halves
+
+    def _penalty_of(self, state: SweepState, side: Side) -> Penalty | None:
+        """Penalty of a side beside its ridge, if it has factors."""
+        return None
+
+    def make_priors(self, state: SweepState) -> list[RowPrior]:
+        """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
+        return side_priors(state.sides)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
@@ -155,100 +172,6 @@ class Sweeps(Solver[Problem, SweepState]):
 
     def _sweep(self, problem: Problem, state: SweepState) -> float:
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class FactorSweeps(Sweeps):
-    """Alternating Newton steps on every row and every column, with a fixed ridge.
-
-    Objective: f plus ``ridge / 2`` times the squared factors of every row and column. Cost per step: O(rank**2
-    n_observed + rank**3 (n_rows + n_cols)). Rate: none known, the value never rises. Reference: alternating least
-    squares of Hu, Koren and Volinsky, 2008, under any loss.
-
-    Parameters
-    ----------
-    ridge : float, default=2
-        Ridge of the factors.
-    offsets : {"both", "none", "global", "rows", "columns"}, default="both"
-    offset_ridge : float, default=0.2
-    count_power : float, default=0
-        The ridge of a row with n entries is multiplied by ``n**count_power``; n includes the weights of the row's cells
-        if these count (`Everywhere`).
-    block : int, optional
-        Number of factors to add at a time, each time from one gradient and before a sweep; by default all at once.
-    smoothing : float, default=0.01
-        Corners of nonsmooth losses are rounded over this fraction of the mean loss of the best constant. The first
-        sweep uses one half, and each sweep halves it, because a row may get stuck at a corner.
-
-    Examples
-    --------
-    >>> import rankwise as rw
-    >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
-    >>> print(rw.solve(rw.Problem(seen, "square"), rw.solvers.FactorSweeps(ridge=1.0), rank=2).model.rank)
-    2
-    """
-
-    ridge: float = 2.0
-    offset_ridge: float = 0.2
-    count_power: float = 0.0
-    smoothing: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("ridge", "offset_ridge", "count_power", "smoothing"):
-            need_not_negative(name, getattr(self, name))
-
-    @classmethod
-    def methods(cls) -> dict[str, NamedSolver]:
-        """Return the sweeps with their default settings."""
-        summary = "factors and offsets, any loss, sweeps with a given ridge from a greedy start"
-        return {"factors": NamedSolver(cls(), summary)}
-
-    def in_units(self, units: Units) -> "FactorSweeps":
-        """Return the solver with the ridges of stored numbers."""
-        ridges = self.ridge * units.unit / units.size, self.offset_ridge * units.unit**2 / units.size
-        return replace(self, ridge=ridges[0], offset_ridge=ridges[1])
-
-    def finish(self, state: SweepState) -> dict[str, Any]:
-        """Both sides and the scale, for the model."""
-        learned = state.learned(self.uncertain, self.count_power)
-        return {"learned": learned, "scale": state.scale, **without_factors(state)}
-
-    def _begin(self, problem: Problem, state: SweepState) -> None:
-        if not problem.smooth:
-            self._sharpen(state, problem.value() / state.weight / problem.loss.typical(stored_spread(problem), order=1))
-        for side, _ in state.sides:
-            side.precisions = np.full(side.means.shape[1], max(self.offset_ridge, LEAST_RIDGE))
-        if self.count_power:
-            for side, axis in ((state.rows, "rows"), (state.cols, "columns")):
-                counts = np.maximum(problem.row_weights(axis), 1.0) ** self.count_power
-                side.multipliers = counts.astype(side.means.dtype)
-
-    def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
-        place_constant(problem, state.constant)  # `_begin` measures the mean loss there
-        self._begin(problem, state)
-        state.smoothing = 64 * (self.smoothing * state.spread) ** 2  # down to its last value after three sweeps
-        for side, _ in state.sides:
-            side.precisions[: side.rank] = max(self.ridge, LEAST_RIDGE)
-
-    def _first_precision(self, state: SweepState) -> tuple[float, float]:
-        return max(self.ridge, LEAST_RIDGE), 0.0
-
-    def _sharpen(self, state: SweepState, spread: float) -> None:
-        """Halve the width over which corners are rounded; this cannot raise the value."""
-        state.spread = spread
-        state.smoothing = max(0.25 * state.smoothing or (0.5 * spread) ** 2, (self.smoothing * spread) ** 2)
-
-    def _sweep(self, problem: Problem, state: SweepState) -> float:
-        if state.spread:
-            self._sharpen(state, state.spread)
-        loss = penalty = 0.0
-        for side, other in state.sides:
-            sums = self._improve(problem, state, side, other)
-            loss, penalty = sums.loss, penalty + 0.5 * float(side.precisions @ sums.weighted_squares)
-        if not problem.quadratic and majorised(problem.loss.formula):  # then `loss` is only an upper bound
-            loss = state.cols.expected_loss(state.rows, state.settings(self.uncertain), problem.cells_of("columns"))
-        return loss + penalty
 
 
 @dataclass(frozen=True)
@@ -363,38 +286,25 @@ class BayesSweeps(Sweeps):
             side.variances = np.full(side.means.shape, 1.0 / precision, side.means.dtype)
 
     def _restore(self, problem: Problem, state: SweepState, start: LowRankModel) -> None:
-        state.priors = self.make_priors(state)
-        restore_priors(problem, state, start, self.pattern_ridge)
+        restore_priors(problem, state, start, self.make_priors, self.pattern_ridge)
         state.odds = start.calibration if isinstance(start.calibration, OddsCalibration) else None
 
     def make_priors(self, state: SweepState) -> list[RowPrior]:
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
-        if not self.pattern_prior:
-            return []
-        return [PatternPrior.zero(side, other, self.pattern_ridge) for side, other in state.sides]
+        return side_priors(state.sides, self.pattern_ridge if self.pattern_prior else None)
 
     def _first_precision(self, state: SweepState) -> tuple[float, float]:
         precision = self.start_precision * float(np.sqrt(state.scale * state.curvature))
         return precision, START / precision
 
     def _sweep(self, problem: Problem, state: SweepState) -> float:
-        self._learn_priors(state)
+        state.learn_priors(self.make_priors)
         bound = loss = 0.0
-        for k, (side, other) in enumerate(state.sides):
-            sums, n = self._improve(problem, state, side, other), side.means.shape[0]
-            loss = sums.loss
-            squares = sums.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
+        for k, ((side, _), half) in enumerate(zip(state.sides, self._improve(problem, state), strict=True)):
+            loss, n = half.loss, side.means.shape[0]
+            squares = half.squares + (state.priors[k].penalty(side) if state.priors else 0.0)
             side.precisions = n / np.maximum(squares, 1e-30)
-            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - sums.logs
+            bound += 0.5 * n * float(np.sum(1.0 - np.log(side.precisions))) - half.logs
         state.previous_cost, state.cost = state.cost, loss
         state.scale = problem.loss.best_scale(max(loss / state.weight, 1e-30))
         return bound + state.scale * loss + state.weight * problem.loss.log_normaliser(state.scale)
-
-    def _learn_priors(self, state: SweepState) -> None:
-        """Improve the prior of each side, once there are factors."""
-        if not state.rows.rank:
-            return
-        if not state.priors:
-            state.priors = self.make_priors(state)
-        for prior, (side, other) in zip(state.priors, state.sides, strict=False):
-            prior.improve(side, other)

@@ -20,7 +20,7 @@ def in_own_units(objective: Objective, solver: Solver[Any, Any]) -> Objective:
     if isinstance(objective, Ridged):
         inner = in_own_units(objective.objective, solver)
         return objective if inner is objective.objective else ridged(inner, objective.ridge)
-    if type(objective) is not Problem or units_of(objective) != UNCHANGED:
+    if type(objective) is not Problem or units_of(objective) != UNCHANGED or not solver.converts_units:
         return objective
     return objective.in_own_units(level=solver.has_constant or objective.fixed_offsets is not None)
 

@@ -59,7 +59,7 @@ LIPSCHITZ = Need(
     'use method="altmin" or "glrl"',
     LossError,
 )
-L1 = Need("the l1 loss without a ridge", _is_l1, 'use loss="l1", or another method', LossError)
+L1_LOSS = Need("the l1 loss without a ridge", _is_l1, 'use loss="l1", or another method', LossError)
 MOVABLE = Need(
     "an objective that can move to any low-rank matrix (`rankwise.objectives.Movable`)",
     lambda f: isinstance(f, Movable),

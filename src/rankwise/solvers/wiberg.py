@@ -18,7 +18,7 @@ from .admm import targets_to_fit
 from .altmin import unit_terms
 from .base import NamedSolver, Solver
 from .history import StepReport
-from .validation import ANOTHER, IN_MEMORY, L1, OBSERVED_ONLY, Need, need_memory, need_not_negative, need_positive
+from .validation import ANOTHER, IN_MEMORY, L1_LOSS, OBSERVED_ONLY, Need, need_memory, need_not_negative, need_positive
 from .wiberg_inexact import EXACT, FlatEntries, InexactState
 
 BYTES_PER_NONZERO = 400  # HiGHS took 180 to 310 per nonzero of the constraints, growing with their number
@@ -103,7 +103,7 @@ class Wiberg(Solver[Problem, WibergState | InexactState]):
     @property
     def needs(self) -> tuple[Need, ...]:
         """The l1 loss on entries in memory."""
-        return (OBSERVED_ONLY, L1, IN_MEMORY)
+        return (OBSERVED_ONLY, L1_LOSS, IN_MEMORY)
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:

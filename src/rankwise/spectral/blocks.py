@@ -48,6 +48,23 @@ def block_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Arra
     return times(U, left, each), s, times(V, right.T, each), (2 * n_iter + 1) * k
 
 
+def right_svd(operator: Any, start: Array, n_iter: int = 3) -> tuple[Array, Array]:
+    """Compute approximate leading singular values and right singular vectors, shapes (k,) and (n_cols, k).
+
+    The result is that of `block_svd` without the left vectors, which take a quarter of its time at a rank of a
+    thousand. Values below 1e-8 of the largest are not accurate.
+    """
+    operator = as_operator(operator)
+    V, each = start[:, : min(start.shape[1], *operator.shape)], operator.each
+    for _ in range(n_iter):
+        V = orthonormal(operator.twice(V), 1, each)
+    V = orthonormal(V, 1, each)  # a second pass: the last one loses half the digits
+    Z = operator.matmat(V)
+    squares, vectors = np.linalg.eigh(inner(Z, Z, each))
+    del Z
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), times(V, vectors[:, ::-1], each)
+
+
 def orthonormal(A: Array, n_passes: int = 2, each: Each = by_turns) -> Array:
     """Return a matrix of A's shape whose orthonormal columns span A's column space.
 

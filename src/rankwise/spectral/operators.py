@@ -9,6 +9,7 @@ from .._arrays import Array
 from .tall import Each, by_turns, inner, times
 
 Vector = Array
+PIECE = 256  # columns of a block that are multiplied at a time
 
 
 class Operator(LinearOperator):
@@ -153,6 +154,12 @@ class Scaled(Operator):
         self.operator, self.rows, self.cols = as_operator(matrix), rows, cols
         super().__init__(np.dtype(np.float64), self.operator.shape)
         self.each = self.operator.each
+
+    def twice(self, v: Vector) -> Vector:
+        """Return ``A.T A v``; wide blocks by pieces, because every shard has a sum of the size of the result."""
+        if v.ndim == 1 or v.shape[1] <= PIECE:
+            return super().twice(v)
+        return np.column_stack([super(Scaled, self).twice(v[:, at : at + PIECE]) for at in range(0, v.shape[1], PIECE)])
 
     def _matvec(self, v: Vector) -> Vector:
         return np.asarray(self.rows * self.operator.matvec(self.cols * v.ravel()))

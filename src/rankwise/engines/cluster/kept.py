@@ -1,11 +1,12 @@
 """Arrays with a line per row that stay with the workers: handles in the client, and the lines in each worker.
 
 A worker keeps the lines of its own rows. Workers of the transpose need lines of the rows in which they have entries:
-each asks the holders for them, by a list of lines that it sends once. The client has handles, and fetches lines only if
-it is asked for an array.
+each asks the holders for them, by a list of lines that it sends once, and waits if they are still to be computed. The
+client has handles, and fetches lines only if it is asked for an array.
 """
 
 import asyncio
+import concurrent.futures
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -15,12 +16,12 @@ import numpy as np
 from ..._arrays import Array
 from ..._errors import ClusterError
 from ..base import Results
+from ..operations import Line
 from ..shard import Shard
 from .distributed import call_actor, distributed
 from .remote import Remote
 
 Key = tuple[int, int]  # number of a result, and of an array in it
-Fetch = Callable[["Kept", Array | None], Array]
 _numbers = itertools.count()
 
 
@@ -41,14 +42,6 @@ class Foreign(NamedTuple):
     layout: int
     shape: tuple[int, ...]
     dtype: str
-
-
-class Description(NamedTuple):
-    """Lines that a worker keeps: their shape but for the number of rows, and whether all are zero."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    zero: bool
 
 
 class Holder(NamedTuple):
@@ -74,35 +67,56 @@ class Holders:
 
 
 class Kept:
-    """Handle of an array that stays with the workers; NumPy makes an array of it by fetching all lines."""
+    """Handle of an array that stays with the workers; NumPy makes an array of it by fetching all lines.
 
-    def __init__(self, fetch: Fetch, key: Key, holders: Holders, n_rows: int, parts: Iterable[Description]) -> None:
-        parts = list(parts)
-        self._fetch, self.key, self.holders = fetch, key, holders
-        self.shape, self.dtype = (n_rows, *parts[0].shape), np.dtype(parts[0].dtype)
-        self.ndim, self.zero = len(self.shape), all(part.zero for part in parts)
+    Parameters
+    ----------
+    engine : Cluster
+        The engine over whose rows the lines are.
+    key : tuple of int
+    line : Line
+    """
+
+    def __init__(self, engine: Any, key: Key, line: Line) -> None:
+        self.engine, self.key = engine, key
+        self.holders: Holders | None = None  # known once the lines have been computed
+        self.shape, self.dtype = (engine.cuts[-1], *line.shape), line.dtype
+        self.ndim = len(self.shape)
         self._whole: Array | None = None  # once it was fetched
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self._whole is None:
-            self._whole = np.zeros(self.shape, self.dtype) if self.zero else self._fetch(self, None)
+            self._whole = self.engine.fetch(self)
         return self._whole if dtype is None else self._whole.astype(dtype, copy=False)
 
     def __getitem__(self, rows: Array) -> Array:
         """Return the lines of some rows."""
-        if self.zero:
-            return np.zeros((len(rows), *self.shape[1:]), self.dtype)
-        return self._fetch(self, rows) if self._whole is None else np.asarray(self._whole[rows])
+        return np.asarray(self.engine.fetch(self, rows) if self._whole is None else self._whole[rows])
+
+    @property
+    def place(self) -> Holders:
+        """Workers that keep the lines, or will have computed them."""
+        holders: Holders = self.engine.holders if self.holders is None else self.holders
+        if not set(holders.remotes) <= set(self.engine.remotes):
+            raise LinesLost("A worker was lost with the factors of its rows.")
+        return holders
 
     def of(self, remote: Remote) -> Own:
         """Return what stands for the lines of a worker's own rows."""
-        if remote not in self.holders.remotes:
+        if remote not in self.place.remotes:
             raise LinesLost("A worker was lost with the factors of its rows.")
         return Own(self.key)
 
     def foreign(self) -> Foreign:
         """Return what stands for the array in a message to workers of another engine."""
-        return Foreign(self.key, self.holders.layout, self.shape, self.dtype.str)
+        return Foreign(self.key, self.place.layout, self.shape, self.dtype.str)
+
+
+class Stored(NamedTuple):
+    """Lines that a worker keeps, and whether all are zero."""
+
+    lines: Array
+    zero: bool
 
 
 class KeptLines:
@@ -110,8 +124,8 @@ class KeptLines:
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = shards
-        self.n_bytes = 0  # received from other workers in this trip
-        self._lines: dict[Key, Array] = {}
+        self.n_bytes = 0  # received from other workers so far
+        self._lines: dict[Key, concurrent.futures.Future[Stored]] = {}
         self._asked: dict[tuple[int, str], Any] = {}  # by layout and actor: the lines that it needs from here
         self._needed: dict[int, list[tuple[Holder, Any, Any]]] = {}  # by layout: lines at a holder, and in the array
         self._told: set[int] = set()  # layouts whose holders know which lines are needed here
@@ -129,34 +143,38 @@ class KeptLines:
                 occurs[shard.indices] = True
             self._needed[layout] = [(holder, *_needed(holder, occurs)) for holder in holders]
 
-    def keep(self, number: int, results: Results) -> list[Description]:
-        """Keep the lines of a result, and describe its arrays."""
+    def keep(self, number: int, results: Results) -> None:
+        """Keep the lines of a result."""
         pieces = [piece for _, piece in results.pieces]
         parts = list(zip(*pieces, strict=True)) if isinstance(pieces[0], tuple) else [tuple(pieces)]
         results.pieces = []
-        found = []
         for k, part in enumerate(parts):
             lines = np.concatenate(part)
-            zero = not lines.reshape(-1).view(np.uint8).any()
-            found.append(Description(lines.shape[1:], lines.dtype.str, zero))
-            self._lines[number, k] = lines
-        return found
+            slot = self._slot((number, k))
+            if not slot.done():  # otherwise the call is repeated, with the same result
+                slot.set_result(Stored(lines, not lines.reshape(-1).view(np.uint8).any()))
 
     def own(self, key: Key) -> Array:
         """Return the lines of the rows here."""
-        return self._lines[key]
+        return self._lines[key].result(0).lines
 
-    async def take(self, keys: Sequence[Key], layout: int, asker: str, lines: Any) -> list[Array]:
-        """Return some lines of arrays here; without `lines`, those that the asker named the first time."""
+    async def take(self, keys: Sequence[Key], layout: int, asker: str, lines: Any) -> list[Array | None]:
+        """Return some lines of arrays here, or None where all are zero; wait until they have been computed.
+
+        Without `lines`, return those that the asker named the first time.
+        """
         if lines is None:
             lines = self._asked[layout, asker]
         elif layout >= 0:
             self._asked[layout, asker] = lines
-        return [self._lines[key][lines] for key in keys]
+        found = [await asyncio.shield(asyncio.wrap_future(self._slot(key))) for key in keys]
+        return [None if stored.zero else stored.lines[lines] for stored in found]
+
+    def _slot(self, key: Key) -> "concurrent.futures.Future[Stored]":
+        return self._lines.setdefault(key, concurrent.futures.Future())
 
     def foreign(self, tokens: Sequence[Foreign], me: str, fetched: Callable[..., Any]) -> dict[Foreign, Array]:
         """Return arrays of another engine; lines of rows without entries here are zero. `fetched` runs the messages."""
-        self.n_bytes = 0
         arrays = {token: np.zeros(token.shape, token.dtype) for token in tokens}
         if not tokens:
             return arrays
@@ -169,9 +187,10 @@ class KeptLines:
                 taken = await worker.state.actors[holder.actor].lines(*args)
             else:
                 taken = await call_actor(worker.rpc(holder.address), holder.actor, "lines", args)
-                self.n_bytes += sum(part.nbytes for part in taken)
             for token, part in zip(wanted, taken, strict=True):
-                arrays[token][places] = part
+                if part is not None:
+                    arrays[token][places] = part
+                    self.n_bytes += part.nbytes if holder.address != worker.address else 0
 
         async def ask_all() -> None:
             layouts = {token.layout for token in tokens}

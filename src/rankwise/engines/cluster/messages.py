@@ -13,7 +13,7 @@ from ...kernels.row_parts import RowProblem
 from ..base import Node, Results
 from ..offsets import Offsets
 from ..operations import AnyOperation, Call, Join
-from .kept import Description, Foreign, Holder, Kept, Key, Own
+from .kept import Foreign, Holder, Kept, Key, Own
 from .peers import Exchange, runs_of
 
 
@@ -47,43 +47,39 @@ ChangeArray = Callable[[str, Any], Any]  # of a dotted name, and the array or wh
 
 @dataclass
 class Message:
-    """Calls for the shards of a worker, which returns the results of the last one; and its peers, if they take part."""
+    """Calls for the shards of a worker, which returns the results of each; and its peers, if they take part."""
 
+    past: list[Call]  # to be run first, by shards that are new
     calls: list[Call]
+    numbers: list[int | None]  # of the calls whose lines stay with the worker
     exchange: Exchange | None = None
-    keep: int | None = None  # number of the result, if its lines stay with the worker
     forget: tuple[Key, ...] = ()  # lines that are not needed any more
     layouts: dict[int, tuple[Holder, ...]] = field(default_factory=dict)  # of other engines, new to the worker
 
     @property
     def n_bytes(self) -> int:
         """Size of the arrays."""
-        return sum(_size(args) for _, args in self.calls)
+        return sum(_size(args) for _, args in [*self.past, *self.calls])
 
 
-@dataclass
-class Reply:
-    """Results of a worker's shards: pieces with their shard numbers, and nodes of the tree of sums; or an error.
+class Answer(NamedTuple):
+    """Results of a worker's shards for one call: pieces with their shard numbers, and nodes of the tree of sums.
 
-    Instead of nodes, a worker with peers may have a run of lines of the sum over all shards; instead of pieces, a
-    description of the lines that it keeps. `peer_bytes` is the size of the arrays that it got from other workers.
+    Instead of nodes, a worker with peers may have a run of lines of the sum over all shards.
     """
 
-    pieces: list[tuple[int, Any]] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    pieces: list[tuple[int, Any]]
+    nodes: list[Node]
     run: Array | None = None
-    peer_bytes: int = 0
-    error: Exception | None = None
-    kept: list[Description] | None = None
 
     @classmethod
-    def of(cls, results: Results, run: Array | None = None, peer_bytes: int = 0) -> "Reply":
-        """Make a reply of contiguous arrays."""
+    def of(cls, results: Results, run: Array | None = None) -> "Answer":
+        """Make an answer of contiguous arrays."""
         pieces = [
             (number, map_arrays(piece, lambda _, array: np.ascontiguousarray(array)))
             for number, piece in results.pieces
         ]
-        return cls(pieces, results.tree.nodes if run is None else [], run, peer_bytes)
+        return cls(pieces, results.tree.nodes if run is None else [], run)
 
     def results(self, join: Join) -> Results:
         """Return the results for the client's engine to join."""
@@ -99,11 +95,25 @@ class Reply:
         return sum(_size(piece) for _, piece in self.pieces) + sum(part.nbytes for part in sums)
 
 
-def joined(replies: Sequence[Reply], join: Join, n_shards: int) -> Results:
-    """Return the results of all shards from the replies of all workers."""
+@dataclass
+class Reply:
+    """Answers of a worker to the calls of a message, or an error, and the bytes that it got from other workers."""
+
+    answers: list[Answer] = field(default_factory=list)
+    peer_bytes: int = 0
+    error: Exception | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the arrays."""
+        return sum(answer.n_bytes for answer in self.answers)
+
+
+def joined(answers: Sequence[Answer], join: Join, n_shards: int) -> Results:
+    """Return the results of all shards from the answers of all workers."""
     results = Results(join)
-    results.merge(reply.results(join) for reply in replies)
-    runs = [reply.run for reply in replies if reply.run is not None]
+    results.merge(answer.results(join) for answer in answers)
+    runs = [answer.run for answer in answers if answer.run is not None]
     if runs:
         results.tree.add(Node(0, n_shards, np.concatenate(runs)))
     return results
@@ -120,8 +130,6 @@ def shared_part(calls: Sequence[Call], least: float = math.inf, pull: bool = Tru
         if _is_among(name, operation.by_row):
             return array
         if isinstance(array, Kept):
-            if array.zero:
-                return Zeros(array.shape, array.dtype.str)
             if pull:
                 return array.foreign()
             array = np.asarray(array)
@@ -134,18 +142,18 @@ def shared_part(calls: Sequence[Call], least: float = math.inf, pull: bool = Tru
     return [(operation, _map_args(operation, args, partial(sent, operation))) for operation, args in calls]
 
 
-def message_for(
-    calls: Sequence[Call], take: Callable[[Any], Any], exchange: Exchange | None = None, n_peers: int = 1
-) -> Message:
-    """Return the message for one worker, of calls from `shared_part`; `take` cuts an array by row to its rows."""
+def worker_part(calls: Sequence[Call], take: Callable[[Any], Any], among: tuple[int, int] | None = None) -> list[Call]:
+    """Return the calls for one worker, of those from `shared_part`; `take` cuts an array by row to its rows.
+
+    `among` are the number of the worker among its peers, and their number, if they take part.
+    """
 
     def cut(operation: AnyOperation, name: str, array: Any) -> Any:
-        if isinstance(array, PartLines) and exchange is not None:
-            return array._replace(lines=array.lines[runs_of(array.lines.shape[0], n_peers)[exchange.own]])
+        if isinstance(array, PartLines) and among is not None:
+            return array._replace(lines=array.lines[runs_of(array.lines.shape[0], among[1])[among[0]]])
         return as_sent(take(array)) if _is_among(name, operation.by_row) else array
 
-    cuts = [(operation, _map_args(operation, args, partial(cut, operation))) for operation, args in calls]
-    return Message(cuts, exchange)
+    return [(operation, _map_args(operation, args, partial(cut, operation))) for operation, args in calls]
 
 
 def arrays_in(calls: Sequence[Call]) -> list[Any]:
@@ -164,8 +172,8 @@ def with_arrays(calls: Sequence[Call], arrays: Iterable[Any]) -> list[Call]:
 def layouts_in(calls: Sequence[Call], shared: Sequence[Call]) -> dict[int, tuple[Holder, ...]]:
     """Return where the lines are that workers are to get from those of another engine, for calls of `shared_part`."""
     wanted = {array.layout for array in arrays_in(shared) if isinstance(array, Foreign)}
-    handles = [array for array in arrays_in(calls) if isinstance(array, Kept) and array.holders.layout in wanted]
-    return {handle.holders.layout: handle.holders.description() for handle in handles}
+    places = [array.place for array in arrays_in(calls) if isinstance(array, Kept)]
+    return {holders.layout: holders.description() for holders in places if holders.layout in wanted}
 
 
 def copied(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from ..operations import Join
 from ..shard import Shard
 from .distributed import call_actor, distributed
 
-PEER_TIMEOUT = 300.0  # seconds for a peer to get its own message
+PEER_TIMEOUT = 3600.0  # seconds for a peer to get its own message and to compute what others need
 T = TypeVar("T")
 Tagged = tuple[Any, Array]  # an array of a peer, and what it says about it
 
@@ -67,7 +67,6 @@ class Peers:
 
     def begin(self, exchange: Exchange) -> None:
         """Begin a round trip; arrays of earlier ones are not needed any more."""
-        self.n_bytes = 0
         for key in [key for key in self._shelf if key[0] < exchange.trip]:
             del self._shelf[key]
         if exchange.peers is not None:

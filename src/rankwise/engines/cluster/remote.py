@@ -33,6 +33,7 @@ class Remote:
     direct: bool = True  # whether messages go to the worker itself; otherwise the scheduler forwards them
     call: "concurrent.futures.Future[Any] | None" = None
     layouts: set[int] = field(default_factory=set)  # of other engines that the worker knows
+    fresh: bool = True  # whether its shards are still to be brought to the state of the others
     _question: "concurrent.futures.Future[Any] | None" = None
     _asked: float = 0.0
 

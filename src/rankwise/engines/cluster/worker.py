@@ -7,7 +7,6 @@ import sys
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,8 +18,8 @@ from ..operations import Call
 from ..shard import Shard
 from ..threads import Threads
 from .kept import Foreign, KeptLines, Own
-from .messages import Message, PartLines, Reply, arrays_in, received, with_arrays
-from .peers import Peers
+from .messages import Answer, Message, PartLines, Reply, arrays_in, map_arrays, received, with_arrays
+from .peers import Exchange, Peers
 
 
 class ShardWorker:
@@ -59,14 +58,21 @@ class ShardWorker:
 
     def _handle(self, message: Message) -> Reply:
         try:
-            *before, (operation, args) = self._whole(message)
-            for each, its_args in before:
-                self.engine.apply(each, received(its_args))
-            results = self.engine.apply(operation, received(args))
-            kept = None if message.keep is None else self.kept.keep(message.keep, results)
-            run = None if message.exchange is None else self.peers.summed(message.exchange, results)
-            n_bytes = self.kept.n_bytes + (0 if message.exchange is None else self.peers.n_bytes)
-            return replace(Reply.of(results, run, n_bytes), kept=kept)
+            self.kept.forget(message.forget)
+            self.kept.learn(message.layouts)
+            self.kept.n_bytes = self.peers.n_bytes = 0
+            for operation, args in message.past:
+                self.engine.apply(operation, received(args))
+            calls, answers = self._completed(message), []
+            for k, (operation, args) in enumerate(calls):
+                results = self.engine.apply(operation, received(self._whole(args, message.exchange)))
+                number, run = message.numbers[k], None
+                if number is not None:
+                    self.kept.keep(number, results)
+                elif message.exchange is not None and k == len(calls) - 1:
+                    run = self.peers.summed(message.exchange, results)
+                answers.append(Answer.of(results, run))
+            return Reply(answers, self.kept.n_bytes + self.peers.n_bytes)
         except Exception as error:
             return Reply(error=_picklable(error))
 
@@ -85,25 +91,30 @@ class ShardWorker:
         """Stop waiting for peers in this round trip."""
         await self.peers.abandon(trip)
 
-    def _whole(self, message: Message) -> list[Call]:
-        """Return the calls with all arrays whole."""
-        self.kept.forget(message.forget)
-        self.kept.learn(message.layouts)
+    def _completed(self, message: Message) -> list[Call]:
+        """Return the calls with the arrays whole whose lines the client has spread over the peers."""
+        if message.exchange is None:
+            return message.calls
+        self.peers.begin(message.exchange)
         arrays = arrays_in(message.calls)
         spread = [array for array in arrays if isinstance(array, PartLines)]
-        if message.exchange is not None:
-            self.peers.begin(message.exchange)
-        fetched = partial(self.peers.fetched, message.exchange.trip if message.exchange else sys.maxsize)
-        foreign = self.kept.foreign([array for array in arrays if isinstance(array, Foreign)], self.name, fetched)
-        whole = iter(self.peers.completed(message.exchange, spread) if message.exchange and spread else ())
-        for k, array in enumerate(arrays):
-            if isinstance(array, Foreign):
-                arrays[k] = foreign[array]
-            elif isinstance(array, Own):
-                arrays[k] = self.kept.own(array.key)
-            elif isinstance(array, PartLines):
-                arrays[k] = next(whole)
-        return with_arrays(message.calls, arrays)
+        whole = iter(self.peers.completed(message.exchange, spread) if spread else ())
+        return with_arrays(message.calls, [next(whole) if isinstance(array, PartLines) else array for array in arrays])
+
+    def _whole(self, args: tuple[Any, ...], exchange: Exchange | None) -> tuple[Any, ...]:
+        """Return the arguments of a call with the lines that are kept, here or by workers of another engine."""
+        tokens: list[Any] = []
+        map_arrays(args, lambda _, array: tokens.append(array))
+        fetched = partial(self.peers.fetched, sys.maxsize if exchange is None else exchange.trip)
+        foreign = self.kept.foreign([each for each in tokens if isinstance(each, Foreign)], self.name, fetched)
+
+        def change(_: str, array: Any) -> Any:
+            if isinstance(array, Own):
+                return self.kept.own(array.key)
+            return foreign[array] if isinstance(array, Foreign) else array
+
+        whole: tuple[Any, ...] = map_arrays(args, change)
+        return whole
 
 
 def _moved(piece: Piece, start: int) -> Piece:
