@@ -2,7 +2,7 @@
 
 MovieLens, half held out, default parameters. Mean absolute error in stars of the prediction itself (`link`), of the
 rounded prediction, and of the median of the predictive distribution; share of exact hits of the rounded prediction and
-of the most likely star (`class`). Means over five splits; the form of the thresholds was chosen on the first.
+of the most likely star (`class`). Means over five splits; the form of the distribution was chosen on others.
 """
 
 from collections.abc import Iterator

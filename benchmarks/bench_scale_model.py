@@ -70,8 +70,11 @@ def seconds(trips: list[Trip], n: int, machines: Machines, lines: dict[str, floa
 
 
 @contextmanager
-def recorded(trips: list[Trip], axes: dict[int, str]) -> Iterator[None]:
-    """Record the round trips of all engines meanwhile; `axes` maps engines to axes."""
+def recorded(trips: list[Trip], axes: dict[int, str], uncertain: bool) -> Iterator[None]:
+    """Record the round trips of all engines meanwhile; `axes` maps engines to axes.
+
+    Variances, the second array of a row solve, are zero and not sent unless the solver is `uncertain`.
+    """
     send, seen = Cluster._send, set[tuple[int, int]]()
 
     def hooked(engine: Any, remote: Any, message: Any) -> None:
@@ -79,6 +82,7 @@ def recorded(trips: list[Trip], axes: dict[int, str]) -> Iterator[None]:
         if (id(engine), number) not in seen:
             seen.add((id(engine), number))
             tokens = [[each for each in arrays_in([call]) if isinstance(each, Foreign)] for call in message.calls]
+            tokens = tokens if uncertain else [part[:1] for part in tokens]
             sizes = [np.dtype(each.dtype).itemsize * int(np.prod(each.shape[1:])) for part in tokens for each in part]
             names, pulls = [repr(operation) for operation, _ in message.calls], sum(map(bool, tokens))
             axis = axes.get(id(engine), "columns")
@@ -102,7 +106,7 @@ def stepped(problem: rw.Problem, solver: Any, rank: int) -> tuple[float, list[Tr
         for axis, engine in problem.engines.items():
             busy.update({(axis, repr(name)): used for name, used in getattr(engine, "busy", {}).items()})
 
-    with closing(problem), recorded(trips, {id(problem.engine): "rows"}):
+    with closing(problem), recorded(trips, {id(problem.engine): "rows"}, solver.uncertain):
         history = rw.solve(problem, solver, rank=rank, max_iter=STEPS, tol=0.0, callback=look).history
     return float(median(np.diff(history.column("wall_seconds"))[1:])), trips[starts[-2] : starts[-1]], busy
 

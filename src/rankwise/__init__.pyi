@@ -14,6 +14,7 @@ from ._errors import (
 )
 from .engines import ShardFolder
 from .estimators import (
+    NMF,
     ImplicitFactorization,
     LowRankImputer,
     MatrixCompletion,
@@ -31,6 +32,7 @@ from .storage import write_shards
 
 __version__: str
 __all__ = [
+    "NMF",
     "Checkpoint",
     "CheckpointError",
     "ClusterError",

@@ -98,6 +98,19 @@ def test_rows_without_entries_are_at_their_regression():
     assert spread[:40].min() > spread[40:].max()  # and they are less certain
 
 
+@pytest.mark.parametrize("most_dense", [0, 500], ids=["conjugate gradients", "exact"])
+def test_rows_without_entries_follow_the_regression_that_counts_entries(monkeypatch, most_dense):
+    monkeypatch.setattr(feature_prior, "MOST_DENSE", most_dense)
+    side, counts = a_side(some_features()), np.arange(50) // 5
+    means, prior = side.means.copy(), FeaturePrior.zero(side)
+    assert prior.place_cold(side, counts.astype(float))
+    F = np.hstack((side.features.matrix, np.ones((50, 1))))
+    w, ridges = counts[:, None] / counts[5:].mean(), np.append(prior.ridges[side.features.groups], 1e-6)
+    wanted = np.linalg.solve(F.T @ (w * F) + np.diag(ridges), F.T @ (w * means))
+    np.testing.assert_allclose(side.means[:5], (F @ wanted)[:5], atol=1e-7)
+    np.testing.assert_array_equal(side.means[5:], means[5:])
+
+
 def test_an_identity_as_features_changes_nothing_but_the_ridge():
     data = planted_features(density=0.3)
     identity = {"rows": Features(sp.eye_array(300), np.zeros(300, int))}

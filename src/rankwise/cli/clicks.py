@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOP = 20  # columns recommended to each row when rankings are scored
 RATINGS_ONLY = (
     *("loss", "method", "offsets", "max_iter", "time_limit", "calibration", "weight", "missing", "duplicates"),
-    *("checkpoint", "checkpoint_every", "resume", "memory_limit"),
+    *("checkpoint", "checkpoint_every", "resume", "memory_limit", "row_features", "col_features"),
 )
 CLICKS_ONLY = ("time", "counts")
 

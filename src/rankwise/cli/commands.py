@@ -70,6 +70,7 @@ def example(*commands: str) -> str:
     help="Stop after the step that exceeds this time, and write the model.",
 )
 @options.checkpoints
+@options.features
 @click.option(
     "--held-out",
     type=options.HeldOutType(),

@@ -12,7 +12,9 @@ from .. import losses
 from .._errors import DataError, SettingError
 from ..engines import ShardFolder
 from ..estimators import MatrixCompletion
+from ..estimators.features import with_features
 from ..io import Reading
+from ..io.feature_file import read_features
 from ..model import LowRankModel, Seen, save
 from ..model.pairwise import marginal_at
 from ..observations import AnyEntries, Observations, need_in_memory
@@ -54,6 +56,8 @@ class FitOptions(Reading):
     no_seen: bool
     force: bool
     as_json: bool
+    row_features: Path | None = None
+    col_features: Path | None = None
     implicit: bool = False
     counts: str = "log"
 
@@ -121,10 +125,11 @@ def run(options: FitOptions) -> None:
     try:
         with opened(options.checkpoints) as folder:
             entries = _read_entries(options)
+            entries, features = _read_features(entries, options)
             train, held_out = _split(entries, options)
             estimator = options.estimator(folder)
             with FitProgress(options.n_steps, options.time_limit, at_least=options.is_open_ended) as progress:
-                estimator.fit(train, held_out=held_out, callback=progress)
+                estimator.fit(train, held_out=held_out, callback=progress, **features)
     except KeyboardInterrupt:
         if options.checkpoint is None or not any(options.checkpoint.glob("step-*.checkpoint")):
             raise
@@ -148,6 +153,20 @@ def _read_entries(options: FitOptions) -> AnyEntries:
     table = read(options.file, options)
     check_values(table, options.chosen_loss)
     return table.observations(options.duplicates)
+
+
+def _read_features(entries: AnyEntries, options: FitOptions) -> tuple[AnyEntries, dict[str, Any]]:
+    """Return the entries with the rows and columns that only the features have, and the features for `fit`."""
+    sides = (
+        (options.row_features, entries.row_index, options.row),
+        (options.col_features, entries.col_index, options.col),
+    )
+    tables = [None if path is None else read_features(path, index, name) for path, index, name in sides]
+    for note in (note for table in tables if table is not None for note in table[1]):
+        echo(note, err=True)
+    rows, cols = (None if table is None else table[0] for table in tables)
+    entries, _ = with_features(entries, {"rows": rows, "columns": cols}, {})
+    return entries, {"row_features": rows, "col_features": cols}
 
 
 def _split(entries: AnyEntries, options: FitOptions) -> tuple[AnyEntries, Observations | None]:

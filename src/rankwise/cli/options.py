@@ -163,6 +163,16 @@ checkpoints = stacked(
         help="Resume from the last checkpoint in the folder, if there is one; the model is the same as without a stop.",
     ),
 )
+features = stacked(
+    click.option(
+        "--row-features",
+        metavar="FILE",
+        type=FILE,
+        help="Table of what is known of the rows: a column of their labels, numbers, categories, lists such as A|B. "
+        "Rows without entries are learned, too.",
+    ),
+    click.option("--col-features", metavar="FILE", type=FILE, help="Table of what is known of the columns."),
+)
 threads = click.option(
     "--threads",
     type=click.IntRange(min=1),

@@ -5,9 +5,11 @@ from .completion import MatrixCompletion
 from .implicit import ImplicitFactorization
 from .imputer import LowRankImputer
 from .links import SignedLinkPredictor
+from .nmf import NMF
 from .robust import RobustFactorization
 
 __all__ = [
+    "NMF",
     "ImplicitFactorization",
     "LowRankImputer",
     "MatrixCompletion",

@@ -62,7 +62,7 @@ def calibrate(
     candidates: dict[str, Calibration] = {}
     if by != "quantiles":
         candidates["variances"] = Calibration.on(model, _spread(model, train), *entries[:3])
-    if by != "variances" and train is not None:
+    if train is not None and (by == "quantiles" or (by == "auto" and model.features is None)):  # fits without features
         pair = _quantile_fits(estimator, train, coverage, entries, required=by == "quantiles")
         if pair is not None:
             candidates["quantiles"] = Calibration.on(model, pair, *entries[:3])

@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from .._arrays import Array
 from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of
@@ -20,19 +19,21 @@ from ..losses.levels import LevelsLoss
 from ..model import Everywhere
 from ..model.decoding import class_probabilities
 from ..model.pairwise import at_known, positions
+from ..model.ranking import AXES
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, need_in_memory, without_streams
+from ..observations.frames import is_lazy
 from ..solvers import Solver
 from ..solvers.checkpoint import AnyCheckpoint
 from .base import RandomState
 from .entries import as_targets, entries_of, entries_of_pairs, is_table_of, refuse_third_column
+from .features import with_features
 from .fitting import CompletionEstimator
 from .progress import Callback
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    """Whether a fitted estimator's loss gives its classes or levels probabilities."""
-    model = estimator.__dict__.get("model_")
-    return model is not None and (model.link == "logit" or getattr(model.loss, "is_likelihood", False))
+    """Whether a fitted estimator's predictive distribution is one over a few values."""
+    return "levels_" in estimator.__dict__
 
 
 class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CompletionEstimator):
@@ -52,9 +53,10 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     rank : int or "auto", default="auto"
         Largest rank. "auto" depends on the method. "bayes" starts from the mean number of entries per row, or per
         column if there are more columns, at least 7 and at most 31, and prunes components that change no prediction by
-        a tenth of the noise's standard deviation. "factors" uses 16. Pursuits choose it on held-out entries, see
-        `path_`. Other methods need an integer. "bayes" and "factors" leave out components
-        whose singular value is below 1e-4 of the largest, also of a rank that is given; `status_` then says so.
+        a tenth of the noise's standard deviation. If all 31 are strong it adds others, unless entries held back become
+        less likely; not with `max_iter`. "factors" uses 16. Pursuits choose it on held-out entries, see `path_`. Other
+        methods need an integer. "bayes" and "factors" leave out components whose singular value is below 1e-4 of the
+        largest, also of a rank that is given; `status_` then says so.
     method : str or solver object, default="bayes"
         "bayes" sweeps over rows and columns and estimates regularization and noise; "factors" does so with a given
         ridge. The methods of the paper and its competitors: "glrl", "eglrl", "glrl-none", "glrl-nonsmooth", "r1mp",
@@ -115,6 +117,9 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
     offsets_ : Offsets or None
     classes_ : ndarray of shape (2,)
         -1 and +1, or 0 and 1: the targets of losses of two classes. Not set for other losses.
+    levels_ : ndarray of shape (n_levels,)
+        Values that `predict_proba` gives probabilities to: the classes, the levels of an ordered loss, or the distinct
+        training targets of a loss of real targets if there are at most 32. Not set otherwise.
     path_ : Choice or None
         Validation scores of the ranks or ridges that were tried, if one was chosen.
     history_ : History
@@ -215,6 +220,8 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         col: Hashable = None,
         value: Hashable = None,
         weight: Hashable = None,
+        row_features: Any = None,
+        col_features: Any = None,
         held_out: Any = None,
         callback: Callback | None = None,
     ) -> Self:
@@ -236,6 +243,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         row, col, value, weight : column name, optional
             Columns of a long data frame or of Parquet files: row label, column label, observed value, weight of the
             entry's loss.
+        row_features, col_features : data frame, SciPy sparse matrix or array, optional
+            What is known of the rows and of the columns, for method="bayes" and "factors"; see docs/features.md. A
+            frame has labels in its index, or in a column of the name `row` (`col`). Its numbers are standardized and
+            may be missing, texts are categories, and lists of texts, or texts with "|" between, several categories.
+            Rows that X lacks become rows of the model. Arrays and sparse matrices are matched by number; the columns
+            of a sparse matrix share a ridge.
         held_out : as X, without y; optional
             Validation entries. Their mean loss is stored in `history_` after each iteration; the time this takes does
             not count towards `time_limit`. They are matched to X by label; others are ignored.
@@ -245,23 +258,28 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
         X, names = without_streams(X), {"row": row, "col": col, "value": value, "weight": weight}
         if y is not None and row is col is value is None:
             if is_table_of(X, 2):
-                self._fit_pairs(X, as_targets(y), sample_weight, held_out, callback)
+                own = {"row": X.columns[0], "col": X.columns[1]} if is_frame(X) and not is_lazy(X) else {}
+                pairs = entries_of_pairs(X, as_targets(y), sample_weight)
+                self._fit_entries(pairs, own, (row_features, col_features), held_out, callback)
+                validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
                 return self
             refuse_third_column(X)
         if sample_weight is not None:
             raise SettingError("`sample_weight` needs pairs in `X` and values in `y`; use `weight` for a data frame.")
         with entries_of(X, **names) as entries:
-            self._learn(entries, _aligned(held_out, entries, names), callback)
+            entries = self._fit_entries(entries, names, (row_features, col_features), held_out, callback)
         if is_frame(X) and col is None and entries.col_labels is not None:
             self.feature_names_in_ = entries.col_labels.astype(object)
         return self
 
-    def _fit_pairs(
-        self, X: Any, targets: Array, sample_weight: ArrayLike | None, held_out: Any, callback: Callback | None
-    ) -> None:
-        entries = entries_of_pairs(X, targets, sample_weight)
-        self._learn(entries, _aligned(held_out, entries, {}), callback)
-        validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
+    def _fit_entries(
+        self, entries: AnyEntries, names: dict[str, Any], features: tuple[Any, Any], held_out: Any, callback: Any
+    ) -> AnyEntries:
+        """Fit the model to entries; return them with the rows and columns that only the features have."""
+        start = self.model_.features if self.warm_start and "model_" in self.__dict__ else None
+        entries, known = with_features(entries, dict(zip(AXES, features, strict=True)), names, start)
+        self._learn(entries, _aligned(held_out, entries, names if "value" in names else {}), callback, known)
+        return entries
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict the values of (row, column) pairs, in the units of the targets.
@@ -290,11 +308,12 @@ class MatrixCompletion(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Comple
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the classes of (row, column) pairs, shape (n_pairs, n_classes).
+        """Return the probabilities of the values of (row, column) pairs, shape (n_pairs, n_levels).
 
-        The columns are `classes_` under the logistic and the Bernoulli loss, and the levels 0, 1, 2 and so on under
-        "ordinal" and "proportional-odds". Other losses do not have this method. Probabilities are averaged over the
-        posterior of the prediction, or calibrated if the model is (`calibrate`).
+        The columns are `levels_`: the two classes under the logistic and the Bernoulli loss, the levels 0, 1, 2 and so
+        on under "ordinal" and "proportional-odds", and the distinct values of the training targets, such as one to five
+        stars, under losses of real targets. Models without `levels_` do not have this method. Probabilities are
+        averaged over the posterior of the prediction, or calibrated if the model is (`calibrate`).
 
         Parameters
         ----------

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,9 +12,11 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.validation import validate_data
 
 from .._arrays import Array
+from .._errors import SettingError
 from ..losses import Loss
 from ..losses.base import classes_of, takes_signs
 from ..model import Everywhere, LowRankModel, Seen, Targets
+from ..model.decoding import levels_of
 from ..model.intervals import refuse_signs
 from ..model.odds import OddsCalibration
 from ..observations import AnyEntries, Observations, as_pairs, is_frame, without_streams
@@ -22,6 +25,7 @@ from ..solvers import Checkpoint, History, Result, Solver, Status, get, solve
 from ..solvers.checkpoint import AnyCheckpoint, CheckpointFolder, opened
 from .base import LowRankEstimator
 from .calibration import calibrate, set_aside
+from .features import NO_FEATURES, FitFeatures
 from .planning import FitRequest, Method, Plan, resolve_loss
 from .prediction import PredictionMethods
 from .progress import Aim, Callback, watched
@@ -81,11 +85,16 @@ class CompletionEstimator(PredictionMethods):
     dtype: DTypeLike
     verbose: int
     classes_: Array
+    levels_: Array
     history_: History
     status_: Status
 
     def _learn(
-        self, entries: AnyEntries, held_out: Observations | None = None, callback: Callback | None = None
+        self,
+        entries: AnyEntries,
+        held_out: Observations | None = None,
+        callback: Callback | None = None,
+        features: FitFeatures = NO_FEATURES,
     ) -> None:
         """Fit a model to the entries and set the fitted attributes."""
         seed = self._seed()
@@ -93,21 +102,22 @@ class CompletionEstimator(PredictionMethods):
             entries = entries.weighted()
             _warn_of_light(entries)
             train, calibration_entries = set_aside(entries, self.calibration, seed)
-            request = self._request(train, seed)
+            request = replace(self._request(train, seed), features=features.matrices)
             if calibration_entries is not None and request.loss.link != "logit":
                 refuse_signs(request.loss, request.loss.link)
             plan = request.plan(train)
             result = self._solve(request, plan, train, held_out, callback, folder)
         self.history_, self.status_, self.path_ = result.history, result.status, plan.choice
         facts, parts = self._facts(train, plan, result), dict[str, Any]()
+        model = replace(result.model, features=features.encoders)
         if isinstance(result.model.calibration, OddsCalibration):
             facts["probabilities"] = asdict(result.model.calibration)
         if calibration_entries is not None:
-            parts["calibration"], about = calibrate(self, result.model, calibration_entries, train)
+            parts["calibration"], about = calibrate(self, model, calibration_entries, train)
             parts["seen"] = Seen.of(entries)
             facts |= about
-        targets = Targets.of(result.model, train, self.n_jobs)
-        self._keep(replace(result.model, targets=targets, facts=facts, **parts))
+        targets = Targets.of(model, train, self.n_jobs)
+        self._keep(replace(model, targets=targets, facts=facts, **parts))
         self.n_features_in_, self.n_iter_ = result.model.shape[1], len(result.history)
         self.__dict__.pop("feature_names_in_", None)
         self.observations_ = train
@@ -164,9 +174,13 @@ class CompletionEstimator(PredictionMethods):
         """Set the fitted attributes that are parts of the model."""
         self.model_, self.theta_, self.offsets_ = model, model.theta, model.offsets
         self.U_, self.V_ = (factor[:, : model.theta.size] for factor in (model.U, model.V))
-        self.__dict__.pop("classes_", None)
+        for name in ("classes_", "levels_"):
+            self.__dict__.pop(name, None)
         if self._predicts_classes:
             self.classes_ = np.array(classes_of(model.loss))
+        if not model.ranks_clicks:
+            with suppress(SettingError):  # if the predictive distribution is not discrete
+                self.levels_ = levels_of(model)
 
     def _facts(self, train: AnyEntries, plan: Plan, result: Result) -> dict[str, Any]:
         """Parameters, solver, times and history of the fit, in JSON types, for reports."""

@@ -155,7 +155,7 @@ class ImplicitFactorization(PredictionMethods):
         self.model_, self.observations_, self.n_features_in_ = model, given, given.shape[1]
         return self
 
-    def fold_in(self, new: Any, **names: Any) -> LowRankModel:
+    def fold_in(self, new: Any, **names: Any) -> LowRankModel:  # type: ignore[override]  # no features
         """Return a model of rows that arrived after the fit: their scores from their own clicks.
 
         Parameters

@@ -1,5 +1,6 @@
 """Resolution of an estimator's parameters into a loss, an objective, a solver and a rank."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +15,7 @@ from ..losses import Loss
 from ..losses.units import WIDEST, Units
 from ..model import Everywhere, LowRankModel
 from ..objectives import Objective, Problem
-from ..observations import AnyEntries, need_in_memory
+from ..observations import AnyEntries, Features, need_in_memory
 from ..selection import Choice, choose_rank, choose_ridge
 from ..solvers import BayesSweeps, FactorSweeps, Solver, fit_offsets, get
 from ..solvers.sweep_state import OFFSETS
@@ -53,6 +54,7 @@ class FitRequest:
     seed: int
     start: LowRankModel | None = None
     everywhere: Everywhere | None = None
+    features: Mapping[str, Features] | None = None
 
     def objective(self, entries: AnyEntries) -> Objective:
         """Return the objective over `entries`.
@@ -66,7 +68,8 @@ class FitRequest:
         fits_none = offsets == "none" or (sweeps and self.offsets == "auto" and not solver.has_constant)
         loss = self.loss.in_units(Units.of(self.loss, entries, level=not fits_none))
         dtype = np.float64 if solver.compares_values else self.dtype
-        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, everywhere=self.everywhere)
+        options: dict[str, Any] = {"everywhere": self.everywhere, "features": self.features}
+        problem = Problem(entries, loss, dtype=dtype, n_jobs=self.n_jobs, **options)
         get(self.method, problem)  # raises if it cannot solve the problem
         if sweeps:
             return problem
@@ -113,6 +116,10 @@ class FitRequest:
                 "set it in `FactorSweeps(ridge=...)`."
             )
         sweeps = isinstance(solver, BayesSweeps | FactorSweeps)
+        if self.features and not sweeps:
+            raise SettingError(
+                f'Features of rows and columns require method="bayes" or "factors", got {self.method!r}.'
+            )
         if not sweeps and self.ridge is not None and not (is_number(self.ridge) and 0 <= float(self.ridge) < np.inf):
             raise SettingError(f"`ridge` must be a number of at least zero or None, got {self.ridge!r}.")
 
@@ -121,7 +128,7 @@ class FitRequest:
         return solver if self.offsets == "auto" else replace(solver, offsets=self.offsets)
 
     def _plan_bayes(self, solver: BayesSweeps, entries: AnyEntries) -> Plan:
-        """rank="auto" starts from an upper bound and prunes components of negligible effect."""
+        """rank="auto" starts from a number of components, prunes those of negligible effect, and may add others."""
         solver = self._with_offsets(solver)
         if not isinstance(self.rank, str):
             return Plan(solver, self.rank)
@@ -130,6 +137,8 @@ class FitRequest:
         if self.start is not None and self.start.learned is not None:
             known = self.start.learned.rank
             bound = max(known, min(bound, known + MAX_ADDED))
+        elif bound == MAX_FACTORS:
+            solver = replace(solver, most_rank=solver.most_rank or highest_rank(entries))
         return Plan(solver, bound)
 
     def _plan_factors(self, solver: FactorSweeps, entries: AnyEntries) -> Plan:
@@ -207,3 +216,11 @@ def most_factors(entries: AnyEntries) -> int:
     """
     per_row = entries.n_observed // max(entries.shape)
     return min(MAX_FACTORS, padded(max(per_row, 1)) - 1)
+
+
+def highest_rank(entries: AnyEntries) -> int:
+    """Return a bound on the rank of a fit that adds components: 1.5 times the mean number of entries per row.
+
+    It is that of the longer side, so that the factors need at most a small multiple of the memory of the entries.
+    """
+    return min(padded(3 * entries.n_observed // (2 * max(entries.shape))) - 1, *entries.shape)

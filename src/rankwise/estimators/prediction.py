@@ -101,20 +101,35 @@ class PredictionMethods(LowRankEstimator):
         """Return the whole matrix, on the response scale unless ``scale="link"``; see `LowRankModel.reconstruct`."""
         return self._fitted().reconstruct(rank, max_bytes, scale=scale)
 
-    def fold_in(self, new: Any, *, axis: str = "rows", loss: str | Loss | None = None, **names: Any) -> LowRankModel:
+    def fold_in(
+        self,
+        new: Any = None,
+        *,
+        features: Any = None,
+        axis: str = "rows",
+        loss: str | Loss | None = None,
+        **names: Any,
+    ) -> LowRankModel:
         """Return a model of rows (or columns) that arrived after the fit, without a refit.
 
         Parameters
         ----------
         new : as X in `fit`
-            New rows with the model's columns, matched by label if both have labels, else by number.
+            New rows with the model's columns, matched by label if both have labels, else by number. None for rows of
+            which only features are known.
+        features : as `row_features` or `col_features` in `fit`; optional
         axis : {"rows", "columns"}, default="rows"
         loss : str or Loss, optional
             By default the loss of the fit.
         **names : row, col, value, weight
             Columns of a long data frame, as in `fit`.
         """
-        return fold_in(self._fitted(), new, axis=axis, loss=loss, n_jobs=self.n_jobs, **names)
+        options: dict[str, Any] = {"features": features, "axis": axis, "loss": loss, "n_jobs": self.n_jobs}
+        return fold_in(self._fitted(), new, **options, **names)
+
+    def effects(self, axis: str = "rows") -> Any:
+        """Return the effect of every feature on offset and factors; see `LowRankModel.effects`."""
+        return self._fitted().effects(axis)
 
     def calibrate(self, held_out: Any, *, coverage: float = 0.8, by: str = "auto") -> Any:
         """Calibrate `predict_interval`, or probabilities of signs, on entries that `fit` has not seen.

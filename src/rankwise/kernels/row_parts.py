@@ -101,7 +101,7 @@ class SharedQuadratic(NamedTuple):
     factored: SharedFactor | None = None  # None if rows with few entries are solved like all others
 
     def prepared(self, design: Design, prior: Any) -> "SharedQuadratic":
-        """The same with `factored` set, once per half sweep, if rows with few entries can use it.
+        """Return the quadratic with `factored` set, once per half sweep, if rows with few entries can use it.
 
         They need a system that is the same for all rows up to a factor before their entries are added: a Gaussian prior
         whose multipliers are those of the shared quadratic, and no variances in the design.
@@ -151,7 +151,7 @@ class RowProblem(NamedTuple):
 
 
 class QuadraticRules(NamedTuple):
-    """What the kernels need of a type of shared quadratic."""
+    """Functions that the kernels call for a type of shared quadratic."""
 
     add: Rule  # (part, i, rhs, diagonal, matrix): add its gradient, Hessian diagonal, and Hessian above the diagonal
     value: Rule  # (part, i, mean, variance) -> float: expected value, zero at a certain row of zeros
@@ -159,7 +159,7 @@ class QuadraticRules(NamedTuple):
 
 
 class PriorRules(NamedTuple):
-    """What the kernels need of a type of prior: its Gaussian for row i."""
+    """Function that the kernels call for a type of prior: its Gaussian for row i."""
 
     row: Rule  # (part, i) -> mean of shape (d,), precisions of shape (d,), and a factor of these
     by_row: tuple[str, ...] = ("means", "multipliers")
@@ -268,7 +268,7 @@ def _quadratic_value(shared, i, mean, variance):
 
 
 def factored_of(shared):
-    """What `SharedQuadratic.prepared` has left for rows with few entries, or None."""
+    """Return the factorization that `SharedQuadratic.prepared` stored for rows with few entries, or None."""
     return shared.factored if isinstance(shared, SharedQuadratic) else None
 
 

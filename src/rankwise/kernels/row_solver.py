@@ -89,7 +89,7 @@ def assemble(loss, entries, problem, row, few, curvatures, work):
         value, at_zero = value + tile_value, at_zero + tile_at_zero
         curvatures += tile_curvature
         add_vectors(n, work)
-        if not few:
+        if not few and tile_curvature != 0.0:  # zero for a loss that is linear
             add_outer_products(n, work)
         lo += n
     return value, at_zero, curvatures
@@ -207,7 +207,7 @@ def entries_at_minimum(row, estimate_variances, work):
 
 @part
 def other_parts_at_minimum(shared, penalty, row, work):
-    """What `entries_at_minimum` has to subtract for the parts beside the prior."""
+    """Return the terms of the parts beside the prior, which `entries_at_minimum` subtracts."""
     change = 0.0
     if shared is not None:
         change += quadratic_value(shared, row.i, row.mean, row.variance)

@@ -25,6 +25,7 @@ from .epsilon_insensitive import EpsilonInsensitive
 from .ordinal import Ordinal
 from .ordinal_hinge import OrdinalHinge
 from .proportional_odds import ProportionalOdds
+from .rates import RESTRICTED, KullbackLeibler, KullbackLeiblerBeyondZero, SquareBeyondZero
 # isort: on
 
 
@@ -39,8 +40,8 @@ def get(loss: "str | Loss") -> Loss:
     """
     if isinstance(loss, Loss):
         return loss
-    if isinstance(loss, str) and loss in BY_NAME:
-        return BY_NAME[loss]()
+    if isinstance(loss, str) and loss in BY_NAME | RESTRICTED:
+        return (BY_NAME | RESTRICTED)[loss]()
     raise LossError(
         f"Unknown loss {loss!r}: use {one_of(BY_NAME)}, an object of `rankwise.losses`, "
         "or your own made with `@rankwise.loss`."
@@ -56,7 +57,7 @@ def to_plain(loss: Loss | None) -> dict[str, Any] | None:
     >>> rw.losses.to_plain(rw.losses.Huber(0.5))
     {'name': 'huber', 'parameters': {'delta': 0.5}}
     """
-    if loss is None or type(loss) not in BY_NAME.values() or not loss.built_in:
+    if loss is None or type(loss) not in (BY_NAME | RESTRICTED).values() or not loss.built_in:
         return None
     return {"name": loss.name, "parameters": loss.parameters()}
 
@@ -70,7 +71,7 @@ def from_plain(plain: dict[str, Any] | None) -> Loss | None:
     >>> rw.losses.from_plain({"name": "huber", "parameters": {"delta": 0.5}})
     Huber(delta=0.5)
     """
-    return None if plain is None else BY_NAME[plain["name"]].restore(plain["parameters"])
+    return None if plain is None else (BY_NAME | RESTRICTED)[plain["name"]].restore(plain["parameters"])
 
 
 __all__ = [
@@ -86,6 +87,8 @@ __all__ = [
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
+    "KullbackLeibler",
+    "KullbackLeiblerBeyondZero",
     "Logistic",
     "Loss",
     "Mixed",
@@ -96,6 +99,7 @@ __all__ = [
     "Quantile",
     "SmoothHinge",
     "Square",
+    "SquareBeyondZero",
     "SquaredHinge",
     "from_plain",
     "get",

@@ -64,6 +64,9 @@ class Loss:
     mean_width : float
         Positive if the best prediction is the mean of the targets, on the link scale, at least of those within this
         distance of it; zero if it is another statistic, such as the median.
+    symmetric : bool
+        For real targets: whether the loss is the same above and below the target, so that a prediction is both mean
+        and median of its targets.
     degree : float
         For real targets: the power of c by which the loss grows if predictions, targets and parameters are multiplied
         by c; zero for other targets.
@@ -91,6 +94,7 @@ class Loss:
     domain: Domain = REALS
     link: str = "identity"
     mean_width: float = 0.0
+    symmetric: bool = True
     degree: float = 0.0
     units: Units = UNCHANGED
     _original: "Loss | None" = None

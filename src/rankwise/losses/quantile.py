@@ -62,6 +62,11 @@ class Quantile(Loss):
         if not is_number(self.q) or not 0 < self.q < 1:
             raise LossError(f"Quantile needs 0 < q < 1, got {self.q!r}.")
 
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """Whether the quantile is the median."""
+        return self.q == 0.5
+
     def log_normaliser(self, scale: float) -> float:
         """Log normalizer of asymmetric Laplace noise."""
         return -math.log(scale * self.q * (1 - self.q))

@@ -2,6 +2,7 @@
 
 from ..engines import Offsets
 from .decoding import DECODINGS
+from .effects import ModelFeatures
 from .everywhere import Cells, Everywhere
 from .factors import Factors, as_terms, predict
 from .facts import known_facts
@@ -24,6 +25,7 @@ __all__ = [
     "LearnedSide",
     "LowRankModel",
     "Marginals",
+    "ModelFeatures",
     "Offsets",
     "Posterior",
     "PriorArrays",

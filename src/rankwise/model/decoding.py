@@ -1,10 +1,9 @@
 """Point predictions in the units of the targets, matched to a metric: ``predict_entries(decode=...)``."""
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, pdtrik
+from scipy.special import pdtrik
 
 from .._arrays import Array
 from .._checks import check_choice
@@ -42,18 +41,11 @@ def decode(model: "LowRankModel", x: Array, how: str, rows: Array, cols: Array, 
     targets = targets_of(model)
     variances = variances_at(model, rows, cols, sure)
     if takes_signs(model.loss) or model.link == "logit":
-        if how != "class":
-            raise SettingError(
-                f"decode={how!r} is not for signs; use 'class', or 'probability' with the logistic loss."
-            )
-        odds = respond(model, x, rows, cols, sure) - 0.5 if model.link == "logit" else x
-        return _class(model, targets, odds)
-    if how == "median":
-        return _median(model, targets, x, rows, cols)
-    if how == "mean":
-        return response(model.link, x + 0.5 * variances * (model.link == "log")).clip(targets.low, targets.high)
-    if how == "class":
-        return _likeliest(model, x, variances, rows, cols)
+        return _sign(model, how, x, rows, cols, sure)
+    if how in ("mean", "median", "class"):
+        if model.link == "log":
+            return _count(how, x, variances).clip(targets.low, targets.high)
+        return _of_grid(model, how, x, variances, rows, cols) if targets.thresholds.size else _real(model, how, x)
     clipped = response(model.link, x).clip(targets.low, targets.high)
     if how == "round" and targets.step and not targets.grid.size:
         return np.asarray(np.rint(clipped))
@@ -100,14 +92,32 @@ def respond_everywhere(model: "LowRankModel", x: Array, rank: int | None) -> Arr
 
 
 def class_probabilities(model: "LowRankModel", x: Array, rows: Array, cols: Array) -> Array:
-    """Probabilities of the two classes or of all levels at link-scale predictions, shape (n, n_classes)."""
+    """Probabilities of the values of `levels_of` at link-scale predictions, shape (n, n_levels)."""
+    levels_of(model)  # raises if there are none
+    if model.link == "logit":
+        positive = respond(model, x, rows, cols, sure=False)
+        return np.column_stack((1 - positive, positive))
+    variances = variances_at(model, rows, cols, sure=False)
     if isinstance(model.loss, LevelsLoss):
-        above = model.loss.exceedances(x, variances_at(model, rows, cols, sure=False))
-        return -np.diff(above, axis=1, prepend=1.0, append=0.0)
-    if model.link != "logit":
-        raise SettingError("Probabilities of classes need the logistic, Bernoulli, ordinal or proportional-odds loss.")
-    positive = respond(model, x, rows, cols, sure=False)
-    return np.column_stack((1 - positive, positive))
+        return -np.diff(model.loss.exceedances(x, variances), axis=1, prepend=1.0, append=0.0)
+    upto = np.column_stack([np.zeros(x.size), *targets_of(model).cumulative(x, variances, rows, cols), np.ones(x.size)])
+    return np.diff(upto, axis=1)
+
+
+def levels_of(model: "LowRankModel") -> Array:
+    """Values that the predictive distribution gives probabilities to, rising; SettingError if it is not discrete."""
+    loss = model.loss
+    if model.link == "logit":
+        return np.array(classes_of(loss))
+    if isinstance(loss, LevelsLoss) and loss.is_likelihood:
+        return np.arange(loss.levels, dtype=np.float64)
+    if isinstance(loss, LevelsLoss) or takes_signs(loss):
+        raise SettingError(f"{type(loss).__name__} is no likelihood, so that its targets have no probabilities.")
+    if model.link == "log":
+        raise SettingError("Counts have no largest value, so that there is no table of their probabilities.")
+    if model.targets is None or not model.targets.thresholds.size:
+        raise SettingError(f"A table of probabilities needs training targets of 2 to {MAX_GRID} different values.")
+    return model.targets.grid
 
 
 def _level(loss: LevelsLoss, how: str, x: Array, variances: Array) -> Array:
@@ -127,39 +137,55 @@ def _level(loss: LevelsLoss, how: str, x: Array, variances: Array) -> Array:
     return np.asarray(np.rint(mean) if how == "round" else mean)
 
 
-def _class(model: "LowRankModel", targets: Targets, x: Array) -> Array:
-    """Class of the predictions, by their sign; the more frequent class where one is zero."""
-    negative, positive = classes_of(model.loss)
+def _sign(model: "LowRankModel", how: str, x: Array, rows: Array, cols: Array, sure: bool) -> Array:
+    """Class of two, by the sign of `x` or the probability, the more frequent class at zero; or the mean of the two."""
+    (negative, positive), targets = classes_of(model.loss), targets_of(model)
+    likelihood = model.link == "logit"
+    if how not in (("mean", "median", "class") if likelihood else ("class",)):
+        raise SettingError(f"decode={how!r} is not for signs; use 'class', or 'probability' with the logistic loss.")
+    odds = respond(model, x, rows, cols, sure) - 0.5 if likelihood else x
+    if how == "mean":
+        return np.asarray(negative + (positive - negative) * (odds + 0.5))
     common = positive if not targets.grid.size else targets.grid[int(np.argmax(targets.shares))]
-    return np.where(x == 0, common, np.where(x > 0, positive, negative))
+    return np.where(odds == 0, common, np.where(odds > 0, positive, negative))
 
 
-def _median(model: "LowRankModel", targets: Targets, x: Array, rows: Array, cols: Array) -> Array:
-    """Median of the predictive distribution: from the thresholds, of a Poisson law, or `x` clipped without a grid."""
-    if model.link == "log":
-        rates = np.minimum(response("log", x), 1e9)
-        return np.asarray(np.clip(np.ceil(np.maximum(pdtrik(0.5, rates), 0.0)), targets.low, targets.high))
-    if not targets.grid.size:
-        return x.clip(targets.low, targets.high)
-    place = np.zeros(x.size, np.int64)
-    for thresholds in targets.thresholds_at(rows, cols):
-        place += x > thresholds
-    return np.asarray(targets.grid[place])
+def _count(how: str, x: Array, variances: Array) -> Array:
+    """Mean of a count whose log rate is normal; median and most likely value of a Poisson distribution of rate e^x."""
+    if how == "mean":
+        return response("log", x + 0.5 * variances)
+    rates = np.minimum(response("log", x), 1e9)
+    return np.floor(rates) if how == "class" else np.ceil(np.maximum(pdtrik(0.5, rates), 0.0))
 
 
-def _likeliest(model: "LowRankModel", x: Array, variances: Array, rows: Array, cols: Array) -> Array:
-    """Value of the grid with the largest probability."""
-    if model.link != "identity":
-        raise SettingError("decode='class' is for signs and for targets on a grid; use 'round' or 'median' for counts.")
+def _real(model: "LowRankModel", how: str, x: Array) -> Array:
+    """Mean and median of a symmetric distribution around `x`, within the range of the training targets."""
     targets = targets_of(model)
-    grid = _grid(targets, "class")
-    deviations = np.sqrt(np.maximum(variances + targets.noise_variance, np.finfo(float).tiny))
-    place, best, below = np.zeros(x.size, np.int64), np.full(x.size, -1.0), np.zeros(x.size)
-    for k, thresholds in enumerate(chain(targets.thresholds_at(rows, cols), [np.inf])):
-        upto = ndtr((thresholds - x) / deviations)
+    if how == "class" and targets.grid.size != 1:
+        _grid(targets, how)
+    if model.loss is not None and not model.loss.symmetric:
+        raise SettingError(
+            f"decode={how!r} is not for {model.loss!r} and targets without a grid, because its prediction is another "
+            "quantile; use 'clip'."
+        )
+    return x.clip(targets.low, targets.high)
+
+
+def _of_grid(model: "LowRankModel", how: str, x: Array, variances: Array, rows: Array, cols: Array) -> Array:
+    """Mean, median or most likely value of the distribution over the grid; value by value, in memory O(n)."""
+    targets = targets_of(model)
+    place, mean = np.zeros(x.size, np.int64), np.full(x.size, targets.grid[-1])
+    if how == "median":
+        for thresholds in targets.thresholds_at(rows, cols):
+            place += x > thresholds
+        return np.asarray(targets.grid[place])
+    best, below = np.full(x.size, -1.0), np.zeros(x.size)
+    for k, upto in enumerate(targets.cumulative(x, variances, rows, cols)):
         better = upto - below > best
         place[better], best[better], below = k, (upto - below)[better], upto
-    return np.asarray(grid[place])
+        mean -= (targets.grid[k + 1] - targets.grid[k]) * upto
+    place[1 - below > best] = targets.grid.size - 1
+    return mean if how == "mean" else np.asarray(targets.grid[place])
 
 
 def _grid(targets: Targets, how: str) -> Array:

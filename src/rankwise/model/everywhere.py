@@ -32,6 +32,9 @@ class Everywhere:
         Negative powers reduce the weight of the cells of rows or columns with many entries.
     value : float, default=0
         Prediction that absence stands for, on the link scale.
+    slope : float, default=0
+        Adds ``slope * sum over all cells of the powers of the counts times (x_ij - value)``: what a zero costs under
+        the Kullback-Leibler loss.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Everywhere:
     row_power: float = 0.0
     col_power: float = 0.0
     value: float = 0.0
+    slope: float = 0.0
 
     def __post_init__(self) -> None:
         if not (is_number(self.weight) and 0 <= self.weight < np.inf):
@@ -56,11 +60,13 @@ class Everywhere:
                 raise SettingError(f"`{name}` must be a number from -4 to 4, got {power!r}.")
         if not (is_number(self.value) and np.isfinite(self.value)):
             raise SettingError(f"`value` of Everywhere must be a finite number, got {self.value!r}.")
+        if not (is_number(self.slope) and np.isfinite(self.slope)):
+            raise SettingError(f"`slope` of Everywhere must be a finite number, got {self.slope!r}.")
 
     def in_units(self, units: Units) -> "Everywhere":
         """Return the term of stored numbers, in units of their loss."""
         weight, value = self.weight * units.unit**2 / units.size, (self.value - units.level) / units.unit
-        return replace(self, weight=weight, value=value)
+        return replace(self, weight=weight, value=value, slope=self.slope * units.unit / units.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +148,13 @@ class Cells:
         `width` is the size of x, without a if rows have no offset; `scale` is a factor of the term.
         """
         own, moments = slice(width), scale * self.weight * col_moments
-        return np.ascontiguousarray(moments[own, own]), np.ascontiguousarray(-moments[own, -1])
+        vector = moments[own, -1] + scale * self.everywhere.slope * col_moments[own, -2]
+        return np.ascontiguousarray(moments[own, own]), np.ascontiguousarray(-vector)
 
     def expected(self, row_moments: Array, col_moments: Any) -> float:
         """Return the expected term."""
-        return float(0.5 * self.weight * np.sum(row_moments * col_moments))
+        linear = self.everywhere.slope * float(row_moments[:, -1] @ col_moments[:, -2])
+        return float(0.5 * self.weight * np.sum(row_moments * col_moments)) + linear
 
     def is_sound(self, shape: tuple[int, int]) -> bool:
         """Return whether there is one positive number per row and column."""
@@ -159,7 +167,7 @@ class Cells:
     def to_arrays(self) -> dict[str, Array]:
         """Return plain arrays, for a model's file."""
         given = self.everywhere
-        numbers = np.array([given.weight, given.row_power, given.col_power, given.value])
+        numbers = np.array([given.weight, given.row_power, given.col_power, given.value, given.slope])
         return {"numbers": numbers, "rows": self.rows, "cols": self.cols}
 
     @classmethod

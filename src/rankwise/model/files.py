@@ -15,6 +15,7 @@ from ..engines import Offsets
 from ..losses.links import LINKS
 from ..observations.build import check_csr
 from ..storage.archive import DAMAGE, read_arrays, write_arrays
+from .effects import ModelFeatures
 from .everywhere import Cells
 from .intervals import from_arrays, to_arrays
 from .learned import FLOATS, Learned
@@ -67,6 +68,8 @@ def save(model: LowRankModel, path: str | os.PathLike[str], *, labels: bool = Tr
         arrays |= _prefixed("targets", model.targets.to_arrays())
     if model.calibration is not None:
         arrays |= _prefixed("calibration", to_arrays(model.calibration))
+    if model.features is not None:
+        manifest["features"] = model.features.to_plain()
     if model.cells is not None:
         arrays |= _prefixed("cells", model.cells.to_arrays())
     for name, part in (("neighbours", model.neighbours), ("encoder", model.encoder)):
@@ -138,6 +141,8 @@ def _assembled(manifest: dict[str, Any], arrays: Arrays) -> LowRankModel:
             if learned is None
             else learned.posterior(noise)
         )
+    if "features" in manifest:
+        parts["features"] = ModelFeatures.from_plain(manifest["features"])
     if seen := _taken("seen", arrays):
         parts["seen"] = Seen(**seen)
     shape = arrays["U"].shape[0], arrays["V"].shape[0]
@@ -184,6 +189,7 @@ def _is_consistent(model: LowRankModel) -> bool:
         and model.scale > 0
         and all(part is None or part.shape == (size,) for part, size in labels)
         and (model.learned is None or model.learned.is_sound(model.shape))
+        and (model.features is None or model.features.is_sound(model.learned))
         and (model.cells is None or model.cells.is_sound(model.shape))
         and (model.neighbours is None or model.neighbours.is_sound(n_cols))
         and (model.encoder is None or model.encoder.is_sound(n_cols, longest))

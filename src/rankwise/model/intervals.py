@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KEPT = 10_000  # scores that are stored; more would change a coverage by less than 1 in 10,000
 NARROWEST = 0.1  # least half-width from two quantile fits, relative to the median one; they may meet or cross
-SCALE_ROUNDS = 5  # alternations between row and column scales; their products settle in two or three
+SCALE_ROUNDS = 3  # alternations between row and column scales, whose products then have settled
 MIN_SCALE = 0.05  # least scale of a row or column, relative to the mean
 
 
@@ -205,22 +205,30 @@ def pair_of(lower: "LowRankModel", upper: "LowRankModel", rows: Array, cols: Arr
 def spread_of(model: "LowRankModel", rows: Array, cols: Array, targets: Array, weights: Array | None = None) -> Spread:
     """Widths from a model's posterior variances and its residuals at the training entries; O(rank n_observed).
 
-    A residual is divided by ``sqrt(1 - variance / noise)``, because the fit to its own entry made it smaller. The scale
-    of a row is the mean size of its residuals relative to the columns' scales, and vice versa, shrunk towards one as
-    far as sampling explains the differences between rows.
+    A residual is divided by ``sqrt(1 - variance / noise)``, because the fit to its own entry made it smaller.
     """
     center, variances = moments(model, rows, cols)
     unit = np.maximum(center, 1e-6) if model.link == "log" else np.ones(targets.size)
     squares = (targets - center) ** 2
     noise = _noise_variance(squares / unit, variances / unit)
     left = np.maximum(noise * unit - variances, 0.1 * noise * unit)
-    sizes = np.sqrt(squares / left)
     counts = np.ones(targets.size) if weights is None else weights.astype(np.float64)
-    row_scales, col_scales = (np.ones(size) for size in model.shape)
+    return Spread(noise, *residual_scales(np.sqrt(squares / left), (rows, cols), counts, model.shape))
+
+
+def residual_scales(
+    sizes: Array, numbers: tuple[Array, Array], counts: Array, shape: tuple[int, int]
+) -> tuple[Array, Array]:
+    """Scales of the noise of rows and columns from the sizes of residuals, shape (n_rows,) and (n_cols,).
+
+    The scale of a row is the mean size of its residuals relative to the columns' scales, and vice versa, shrunk towards
+    one as far as sampling explains the differences between rows.
+    """
+    (rows, cols), (row_scales, col_scales) = numbers, (np.ones(size) for size in shape)
     for _ in range(SCALE_ROUNDS):
-        row_scales = _shrunk_means(sizes / col_scales[cols], rows, counts, model.shape[0])
-        col_scales = _shrunk_means(sizes / row_scales[rows], cols, counts, model.shape[1])
-    return Spread(noise, row_scales, col_scales)
+        row_scales = _shrunk_means(sizes / col_scales[cols], rows, counts, shape[0])
+        col_scales = _shrunk_means(sizes / row_scales[rows], cols, counts, shape[1])
+    return row_scales, col_scales
 
 
 def _noise_variance(squares: Array, variances: Array) -> float:

@@ -12,8 +12,8 @@ from .._checks import is_whole
 from .._errors import SettingError
 from ..engines import Offsets
 from ..losses import Loss
-from ..observations.labels import Labelled
 from . import decoding, ranking
+from .effects import ModelFeatures, WithEffects
 from .everywhere import Cells
 from .factors import check_dense_size, predict, scaled
 from .intervals import Calibration, refuse_signs
@@ -28,11 +28,11 @@ from .residuals import Residuals, entries_of, most_unlikely
 from .summary import summary_html
 from .targets import Targets
 
-FLIPPED = "offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned", "cells"  # transposable
+FLIPPED = "offsets", "baseline", "marginals", "posterior", "targets", "calibration", "learned", "cells", "features"
 
 
 @dataclass(frozen=True, eq=False)
-class LowRankModel(Labelled):
+class LowRankModel(WithEffects):
     """``X = sum_k theta[k] * outer(U[:, k], V[:, k])``, plus offsets if any, at every rank of a path.
 
     Two scales: X is on the *link* scale. The *response* scale is that of the targets: under the logistic (Bernoulli)
@@ -65,8 +65,8 @@ class LowRankModel(Labelled):
         entries, for `predict_interval`, or of signs the map from log-odds to probabilities.
     facts : dict
         How it was fitted, in plain values for reports: method, settings, seconds, history.
-    loss, learned, cells : Loss, Learned, Cells, optional
-        Loss that was minimized; both sides after the last sweep, if it was fitted by sweeps; the term of all cells.
+    loss, learned, cells, features : Loss, Learned, Cells, ModelFeatures, optional
+        Loss that was minimized; both sides after the last sweep, if any; the term of all cells; encoders of features.
     neighbours, encoder : Neighbours, Encoder, optional
         Weights between columns, which add to the scores of a row by the columns that it has; and how the factors of a
         row follow from its entries, for `fold_in`. Fitted by `ImplicitFactorization`.
@@ -78,8 +78,6 @@ class LowRankModel(Labelled):
     >>> import rankwise as rw
     >>> seen = rw.datasets.ratings(40, 30, rank=2, density=0.5).observations
     >>> model = rw.solve(rw.Problem(seen, "square"), "eglrl", rank=3).model
-    >>> print(model.rank, model.U.shape, model.V.shape)
-    3 (40, 3) (30, 3)
     >>> model.predict_entries([0, 1], [2, 2], rank=1).shape  # any rank up to its own, without a new fit
     (2,)
     """
@@ -103,6 +101,7 @@ class LowRankModel(Labelled):
     facts: dict[str, Any] = field(default_factory=dict)
     learned: Learned | None = None
     cells: Cells | None = None
+    features: ModelFeatures | None = None
     neighbours: Neighbours | None = None
     encoder: Encoder | None = None
     scale: float = 1.0

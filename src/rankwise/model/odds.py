@@ -81,7 +81,7 @@ class OddsCalibration:
         return np.asarray(response("logit", self.intercept + self.slope * x / np.sqrt(1 + self.width * variances)))
 
     def transposed(self) -> "OddsCalibration":
-        """Calibration of the transposed model: the same."""
+        """Return the calibration of the transposed model, which is this one."""
         return self
 
     def to_arrays(self) -> dict[str, Array]:

@@ -26,7 +26,8 @@ def positions(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row and column numbers of pairs of labels, each of shape (n,).
 
-    With ``unknown="offset"``, -1 stands for labels that are not known, and for rows and columns without entries.
+    With ``unknown="offset"``, -1 stands for labels that are not known, and for rows and columns that have neither
+    entries nor features.
     """
     check_choice("unknown", unknown, UNKNOWN)
     row_of, col_of = (
@@ -35,9 +36,11 @@ def positions(
     )
     if row_of.shape != col_of.shape:
         raise DataError(f"There are {row_of.size} rows but {col_of.size} columns; give one column for each row.")
-    if unknown == "offset" and model.marginals is not None:
-        return model.marginals.only_seen(row_of, col_of)
-    return row_of, col_of
+    if unknown == "error" or model.marginals is None:
+        return row_of, col_of
+    seen, features = model.marginals.only_seen(row_of, col_of), model.features
+    known = (False, False) if features is None else (features.rows is not None, features.cols is not None)
+    return (row_of if known[0] else seen[0], col_of if known[1] else seen[1])
 
 
 def at_known(model: "LowRankModel", rows: Array, cols: Array, rank: int | None) -> NDArray[np.float64]:

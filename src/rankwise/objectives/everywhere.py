@@ -18,12 +18,19 @@ from .quadratic import PlanePlusQuadratic, PlusQuadratic
 class CellTerm:
     """``weight / 2 * ||X + offsets - value||**2`` in the norm that weighs the cells, for ``X = U diag(theta) V.T``.
 
+    Plus the weighted sum of ``X + offsets - value`` times the term's slope.
+
     The inner products of the terms of X are kept with the point, one new row per added term in O((n_rows + n_cols)
     rank).
     """
 
     def __init__(self, cells: Cells, point: Point, engine: Engine) -> None:
         self.cells, self.point, self.engine = cells, point, engine
+
+    @property
+    def slope(self) -> float:
+        """Factor of the sum of all predictions."""
+        return self.cells.everywhere.slope
 
     @property
     def lipschitz(self) -> float:
@@ -44,9 +51,11 @@ class CellTerm:
     def gradient(self, slopes: EntrywiseGradient) -> EntrywiseGradient | SparsePlusLowRank:
         """Return the gradient of the whole objective, given that of the losses."""
         factors, (left, right) = self.point.factors, self._rest()
-        if factors.rank + left.shape[1] == 0:
-            return slopes
         theta = np.append(factors.theta, np.ones(left.shape[1])) * self.cells.weight
+        if self.slope:
+            theta, left, right = np.append(theta, self.slope), *(_with_ones(side) for side in (left, right))
+        if not theta.size:
+            return slopes
         sides = (factors.U, left, self.cells.rows), (factors.V, right, self.cells.cols)
         U, V = (np.column_stack((own, rest)) * weights[:, None] for own, rest, weights in sides)
         low_rank = LowRank(theta, U.astype(factors.dtype), V.astype(factors.dtype), self.engine.each)
@@ -73,7 +82,7 @@ class CellTerm:
         """The term as a quadratic function of theta: Hessian, gradient at zero, and value at zero."""
         factors, weight, (left, right) = self.point.factors, self.cells.weight, self._rest()
         scaled = self.cells.rows[:, None] * left, self.cells.cols[:, None] * right
-        constant = 0.5 * weight * float(np.sum(_products(scaled, (left, right))))
+        constant = 0.5 * weight * float(np.sum(_products(scaled, (left, right)))) + self._sloped(left, right).sum()
         return weight * self._extended(), self._linear(factors.U, factors.V), constant
 
     def _extended(self) -> Array:
@@ -91,7 +100,11 @@ class CellTerm:
         """Weighted inner products of the terms ``u_k v_k.T`` with the offsets less the value of absence."""
         left, right = self._rest()
         scaled = self.cells.rows[:, None] * left, self.cells.cols[:, None] * right
-        return np.asarray(self.cells.weight * _products((u, v), scaled).sum(axis=1))
+        return np.asarray(self.cells.weight * _products((u, v), scaled).sum(axis=1)) + self._sloped(u, v)
+
+    def _sloped(self, u: Array, v: Array) -> Array:
+        """The slope times the weighted sums of the terms ``u_k v_k.T``."""
+        return np.asarray(self.slope * (u.T @ self.cells.rows) * (v.T @ self.cells.cols))
 
     def _rest(self) -> tuple[Array, Array]:
         """Offsets less the value of absence as two terms ``left @ right.T``, or none if both are zero."""
@@ -118,6 +131,10 @@ class WholeGradient(SparsePlusLowRank):
         own = theta @ (inner(U, U, each).astype(np.float64) * inner(V, V, each)) @ theta
         cross = np.sum(self.slopes.matmat(V) * (U * theta))
         return float(np.sqrt(max(self.slopes.norm**2 + 2 * cross + own, 0.0)))
+
+
+def _with_ones(side: Array) -> Array:
+    return np.column_stack((side, np.ones(len(side))))
 
 
 def _products(one: tuple[Array, Array], other: tuple[Array, Array]) -> Array:

@@ -345,7 +345,7 @@ class Problem:
 def _checked_everywhere(everywhere: Everywhere | None) -> Everywhere | None:
     if everywhere is not None and not isinstance(everywhere, Everywhere):
         raise SettingError(f"`everywhere` must be None or an `Everywhere`, got {type(everywhere).__name__}.")
-    return None if everywhere is None or everywhere.weight == 0 else everywhere
+    return None if everywhere is None or everywhere.weight == everywhere.slope == 0 else everywhere
 
 
 def _checked_features(features: Mapping[str, Features] | None, shape: tuple[int, int]) -> dict[str, Features]:

@@ -1,5 +1,6 @@
 """Observed entries of a matrix: construction, validation, labels, shards."""
 
+from .encoding import FeatureEncoder, FeatureTable
 from .entries import Entries
 from .features import Features
 from .frames import is_frame, without_streams
@@ -12,6 +13,8 @@ from .shards import Piece, TargetFacts, cut_rows, target_facts
 __all__ = [
     "AnyEntries",
     "Entries",
+    "FeatureEncoder",
+    "FeatureTable",
     "Features",
     "LabelIndex",
     "Observations",

@@ -55,7 +55,8 @@ class Solver(Generic[ObjectiveT, StateT]):
     - `compares_values`: points are accepted by the values of f, which float32 tells apart only if the points differ by
       the root of its rounding, 2e-4; estimators then compute in float64 whatever their `dtype`.
     - `max_iter`: default limit on the number of steps; None for solvers that stop at the rank. `most_steps`: the limit
-      if a step reports that the run is not settled (`StepReport.moving`).
+      if a step reports that the run is not settled (`StepReport.moving`). `most_rank`: the rank that a model may have
+      instead of a lower one that was requested.
     - `default_offsets`: the offsets that an estimator fits first if none are requested, "global" or "none".
     - `checkpoints`: whether the state can be stored in a checkpoint; `state_types`: the dataclasses that the state
       consists of, beside numbers, strings, arrays, lists, tuples and dicts.
@@ -80,6 +81,7 @@ class Solver(Generic[ObjectiveT, StateT]):
     state_types: ClassVar[tuple[type, ...]] = ()
     max_iter: int | None = None
     most_steps: ClassVar[int] = 0
+    most_rank: int = 0
 
     @classmethod
     def methods(cls) -> dict[str, NamedSolver]:

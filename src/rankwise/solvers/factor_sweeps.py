@@ -132,6 +132,10 @@ class FactorSweeps(Sweeps):
         """Fit the offsets, without factors."""
         return super().init(objective, given_rank(self.penalties, rank))
 
+    def complete(self, objective: Problem, state: SweepState) -> bool:
+        """Predict rows and columns without entries from their features, unless a penalty restricts the factors."""
+        return not self.shaped and super().complete(objective, state)
+
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides and the scale, for the model."""
         learned = state.learned(self.uncertain, self.count_power, self.penalties)

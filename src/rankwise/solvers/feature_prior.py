@@ -2,20 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._arrays import Array
 from .._checks import all_finite
 from ..model import PriorArrays
+from ..model.effects import side_weights
 from ..objectives.sides import Side
 from ..observations import Features
 from .row_priors import PRIORS, PatternPrior, RowPrior, restored_prior
 
 MOST_DENSE = 500  # features up to which the weights are solved for exactly, with an eigendecomposition per sweep
-CG_STEPS = 4  # of conjugate gradients per sweep, for more features
+CG_STEPS, COLD_STEPS = 4, 50  # of conjugate gradients, for more features: per sweep, and for rows without entries
+INTERCEPT_RIDGE = 1e-6  # of the intercept of rows without entries
 FIRST_RIDGE = 20.0  # in units of the mean square of a group's nonzero features: as if 20 more rows had a weight of zero
 RIDGE_RANGE = (1e-3, 1e6)  # least and largest ridge, in the same units
 
@@ -38,28 +42,34 @@ class FeaturePrior:
     weights: Array  # (n_features, width)
     deviations: Array  # (n_features, width): posterior standard deviations of the weights
     ridges: Array  # (n_groups,): in units of the rows' precisions
+    cold: Array  # (n_features + 1, width): weights and the intercept for rows without entries
 
     @classmethod
     def zero(cls, side: Side) -> "FeaturePrior":
         """Weights of zero, for the rows of `side`."""
         features = _features(side)
         shape = features.shape[1], side.means.shape[1]
-        return cls(np.zeros(shape), np.zeros(shape), FIRST_RIDGE * _units(features))
+        return cls(np.zeros(shape), np.zeros(shape), FIRST_RIDGE * _units(features), np.zeros((shape[0] + 1, shape[1])))
 
     @classmethod
     def from_arrays(cls, saved: PriorArrays, ridge: float) -> "FeaturePrior":
         """The prior of a model; `ridge` is not used, because the model has the ridges."""
-        parts = saved.arrays["weights"], saved.arrays["deviations"], saved.constants["ridges"]
+        parts = saved.arrays["weights"], saved.arrays["deviations"], saved.constants["ridges"], saved.arrays["cold"]
         return cls(*(np.asarray(part, np.float64) for part in parts))
 
     def to_arrays(self) -> PriorArrays:
         """Weights, deviations and ridges, for a model."""
-        return PriorArrays(self.kind, {"weights": self.weights, "deviations": self.deviations}, {"ridges": self.ridges})
+        arrays = {"weights": self.weights, "deviations": self.deviations, "cold": self.cold}
+        return PriorArrays(self.kind, arrays, {"ridges": self.ridges})
 
     def is_sound(self, side: Side, other: Side) -> bool:
         """Return whether all parts are finite and fit the side and its features, if it has any."""
         (n_features, width), features = self.weights.shape, side.features
-        sizes = (self.weights, (n_features, width)), (self.deviations, (n_features, width))
+        sizes = (
+            (self.weights, (n_features, width)),
+            (self.deviations, (n_features, width)),
+            (self.cold, (n_features + 1, width)),
+        )
         fits = features is None or (n_features, self.ridges.size) == (features.shape[1], features.n_groups)
         return (
             int(side.offset) <= width <= side.means.shape[1]
@@ -105,15 +115,41 @@ class FeaturePrior:
     def narrow(self, places: Array) -> None:
         """Keep the components at `places` only."""
         self.weights, self.deviations = self.weights[:, places], self.deviations[:, places]
+        self.cold = self.cold[:, places]
 
     def renumber(self, places: Array, dtype: Any) -> None:
         """Nothing depends on the rows of the other side."""
+
+    def place_cold(self, side: Side, counts: Array) -> bool:
+        """Regress the rows on their features with their numbers of entries as weights, for rows without entries.
+
+        Rows with many entries differ from others, as popular films do in their ratings. The prior counts rows alike,
+        and leaves that to the pattern, which rows without entries do not have. Moves these rows to the regression, and
+        returns whether there are any.
+        """
+        features, cold = _features(side), counts == 0
+        matrix = features.matrix
+        ones = np.ones((features.shape[0], 1))
+        matrix = sp.hstack((matrix, ones), format="csr") if features.is_sparse else np.hstack((matrix, ones))
+        wider = Features(matrix, np.append(features.groups, features.n_groups))
+        ridges = np.append(self.ridges[features.groups], INTERCEPT_RIDGE)
+        by_row, means = counts / max(counts[~cold].mean(), 1e-30), np.asarray(side.means, np.float64)
+        gradient = np.asarray(matrix.T @ (by_row[:, None] * means))
+        solve = _exact if features.shape[1] <= MOST_DENSE else partial(_by_conjugate_gradients, n_steps=COLD_STEPS)
+        self.cold = solve(wider, by_row, np.ones(means.shape[1]), ridges, gradient)[0]
+        if not cold.any():
+            return False
+        prior_means = np.where(cold[:, None], matrix @ self.cold, np.asarray(side.prior_means))
+        side.prior_means = prior_means.astype(side.means.dtype)
+        side.means = np.where(cold[:, None], prior_means, means).astype(side.means.dtype)
+        return True
 
     def _widen(self, side: Side) -> None:
         """Insert weights of zero for new factors, before the offset."""
         width = self.weights.shape[1]
         new = [width - int(side.offset)] * (side.means.shape[1] - width)
-        self.weights, self.deviations = (np.insert(part, new, 0.0, axis=1) for part in (self.weights, self.deviations))
+        parts = self.weights, self.deviations, self.cold
+        self.weights, self.deviations, self.cold = (np.insert(part, new, 0.0, axis=1) for part in parts)
 
     def _learn_ridges(self, features: Features, precisions: Array, inverse: Array) -> None:
         """Update the ridges from the precisions of the rows and the diagonal of the inverse Hessian."""
@@ -200,6 +236,21 @@ def continued_prior(made: RowPrior, saved: PriorArrays, ridge: float, sides: tup
     return parts[0] if len(parts) == 1 else JointPrior(parts)
 
 
+def place_cold(side: Side, prior: RowPrior, counts: Array) -> bool:
+    """Move the rows of a side that have features and no entries; return whether there are any."""
+    parts = prior.parts if isinstance(prior, JointPrior) else [prior]
+    moved = [part.place_cold(side, counts) for part in parts if isinstance(part, FeaturePrior)]
+    return any(moved)
+
+
+def regression_means(saved: PriorArrays | None, features: Features | None) -> Array | float:
+    """Means of rows with features and no entries, by the weights of a model; zero without features."""
+    part = side_weights(saved)
+    if part is None or features is None:
+        return 0.0
+    return np.asarray(features.matrix @ part.arrays["cold"][:-1]) + part.arrays["cold"][-1:]
+
+
 def _fits(prior: RowPrior, sides: tuple[Side, Side]) -> bool:
     return not isinstance(prior, FeaturePrior) or prior.is_sound(*sides)
 
@@ -242,14 +293,14 @@ def _exact(
 
 
 def _by_conjugate_gradients(
-    features: Features, by_row: Array, by_component: Array, ridges: Array, gradient: Array
+    features: Features, by_row: Array, by_component: Array, ridges: Array, gradient: Array, n_steps: int = CG_STEPS
 ) -> tuple[Array, Array]:
     """Approximation of `_exact` by a few steps from zero, and one over the diagonals of the Hessians."""
     matrix, inverse = features.matrix, 1.0 / (np.outer(features.squares(by_row), by_component) + ridges[:, None])
     solution, residual = np.zeros_like(gradient), gradient
     direction = inverse * residual
     squared = np.sum(residual * direction, axis=0)
-    for _ in range(CG_STEPS):
+    for _ in range(n_steps):
         product = by_component * (matrix.T @ (by_row[:, None] * (matrix @ direction))) + ridges[:, None] * direction
         step = _ratio(squared, np.sum(direction * product, axis=0))
         solution, residual = solution + step * direction, residual - step * product

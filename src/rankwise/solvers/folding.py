@@ -13,17 +13,16 @@ from .._checks import check_choice
 from .._errors import DataError, LossError, SettingError
 from ..losses import Loss
 from ..losses.units import UNCHANGED, Units
-from ..model import Cells, Learned, LearnedSide, LowRankModel, Offsets, Seen
+from ..model import Cells, Learned, LearnedSide, LowRankModel, Offsets
 from ..model.odds import OddsCalibration
 from ..model.ranking import AXES
 from ..model.units import original_model, stored_model, units_of_model
 from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
-from ..observations import Observations, is_frame, need_in_memory
-from ..observations.build import as_matrix
-from ..observations.frames import read_wide
-from ..observations.labels import LabelIndex, as_labels
+from ..observations import Observations
 from ..penalties import Fixed, Penalty
+from .feature_prior import regression_means
+from .new_rows import NewRows
 from .row_priors import restored_prior
 from .steps import extrapolated
 from .validation import need_positive
@@ -35,8 +34,9 @@ ROUNDED = 0.01  # corners of nonsmooth losses are rounded over this fraction of 
 
 def fold_in(
     model: LowRankModel,
-    new: Any,
+    new: Any = None,
     *,
+    features: Any = None,
     axis: str = "rows",
     loss: str | Loss | None = None,
     n_jobs: int | None = -1,
@@ -54,7 +54,10 @@ def fold_in(
     model : LowRankModel
     new : SciPy sparse matrix, array with NaN at unknown entries, data frame, or Observations
         New rows with the model's columns, matched by label if both have labels, else by number. With
-        ``axis="columns"``, new columns with the model's rows.
+        ``axis="columns"``, new columns with the model's rows. None for rows of which only features are known.
+    features : data frame, SciPy sparse matrix or array, optional
+        Features of the new rows, with the columns of the table that `fit` got; matched to `new` by label, or by number.
+        Categories that `fit` has not seen are ignored. A row without features has the prior mean of zero.
     axis : {"rows", "columns"}, default="rows"
     loss : str or Loss, optional
         By default the model's; required for a model from a file that was fitted with a user-defined loss.
@@ -94,10 +97,21 @@ def fold_in(
     units = units_of_model(replace(base, loss=_loss(model, loss)))
     solver = RowFolder.of(stored_model(base, units), _loss(model, loss))
     solver = replace(solver, tol=tol or ROW_TOL[base.U.itemsize], units=units)
-    batch = NewRows.read(base, new, axis, names)
+    batch = _batch(base, new, features, axis, names)
     with threadpool_limits(limits=1, user_api="blas"):  # BLAS changes bits with its number of threads
         folded = original_model(solver.model(batch, *solver.solve(batch, n_jobs)), units)
     return folded if axis == "rows" else folded.transposed()
+
+
+def _batch(base: LowRankModel, new: Any, features: Any, axis: str, names: dict[str, Any]) -> NewRows:
+    """New rows of a model, or columns as rows of the transpose, with their features."""
+    own = names if axis == "rows" else names | {"row": names.get("col")}
+    if new is None:
+        if features is None:
+            raise DataError("`new` must be the entries of new rows, or `features` what is known of them; got neither.")
+        return NewRows.of_features(base, features, own)
+    batch = NewRows.read(base, new, axis, names)
+    return batch if features is None else batch.with_features(base, features, own)
 
 
 def _encoded(model: LowRankModel, batch: "NewRows") -> LowRankModel:
@@ -118,83 +132,6 @@ def _loss(model: LowRankModel, loss: str | Loss | None) -> Loss:
     if model.loss is None:
         raise LossError("The model has no loss, because files keep no user-defined loss; pass `loss=` to `fold_in`.")
     return model.loss
-
-
-@dataclass(frozen=True)
-class NewRows:
-    """New rows: their number, entries in the model's columns (None if there are no entries), and labels."""
-
-    size: int
-    observations: Observations | None
-    labels: Array | None = None
-
-    @classmethod
-    def read(cls, model: LowRankModel, new: Any, axis: str, names: dict[str, Any]) -> "NewRows":
-        """Read new rows, or new columns as rows of the transpose."""
-        wide = is_frame(new) and {use for use, name in names.items() if name is not None} <= {"row"}
-        matrix, labels = read_wide(new, names.get("row")) if wide else (new, (None, None))
-        size = _size_if_empty(matrix) if wide or not names else None
-        if size is not None:
-            size, labels = (size, labels) if axis == "rows" else (size[::-1], labels[::-1])
-            _places(model, size[1], labels[1], axis)
-            return cls(size[0], None, as_labels(labels[0], size[0], axis[:-1]))
-        given = Observations.from_dense(matrix, labels=labels) if wide else Observations.from_any(new, **names)
-        entries = need_in_memory(given, "`fold_in`", "give the new entries as `Observations`")
-        entries = _matched(model, (entries if axis == "rows" else entries.transposed()).weighted(), axis)
-        return cls(entries.shape[0], entries, entries.row_labels)
-
-    @property
-    def counts(self) -> Array:
-        """Number of entries of each row."""
-        return np.zeros(self.size) if self.observations is None else np.diff(self.observations.indptr)
-
-    @property
-    def weights(self) -> Array:
-        """Sum of the weights of each row's entries."""
-        return np.zeros(self.size) if self.observations is None else self.observations.row_weights()
-
-    @property
-    def seen(self) -> Seen | None:
-        """Positions of the new rows' entries."""
-        if self.observations is None:
-            return Seen(np.zeros(self.size + 1, np.uint64), np.zeros(0, np.uint32))
-        return Seen.of(self.observations)
-
-
-def _size_if_empty(new: Any) -> tuple[int, int] | None:
-    """Shape of a matrix without any entry, which `Observations` cannot represent; None for others."""
-    if sp.issparse(new):
-        return tuple(new.shape) if new.nnz == 0 and len(new.shape) == 2 else None
-    if not isinstance(new, list | tuple | np.ndarray):
-        return None
-    array = as_matrix(new)
-    return array.shape if array.dtype.kind == "f" and bool(np.isnan(array).all()) else None
-
-
-def _places(model: LowRankModel, width: int, labels: Array | None, axis: str) -> Array | None:
-    """The model's numbers of the new rows' columns, by label if both have labels; None if they are the same."""
-    other = AXES[1 - AXES.index(axis)]
-    if model.col_labels is None or labels is None:
-        if width != model.shape[1]:
-            raise DataError(
-                f"The new {axis} have {width} {other} but the model has {model.shape[1]}; give all of them in the "
-                "model's order, or observations with labels."
-            )
-        return None
-    known, new = (
-        LabelIndex(*index, other.rstrip("s")) for index in ((model.col_labels, model.shape[1]), (labels, width))
-    )
-    places = known.align(new, remedy=f"leave them out, or fit with the new {other} too")
-    return None if np.array_equal(places, np.arange(known.size)) else places
-
-
-def _matched(model: LowRankModel, new: Observations, axis: str) -> Observations:
-    """The new rows with the model's column numbers."""
-    place = _places(model, new.shape[1], new.col_labels, axis)
-    if place is None:
-        return new
-    shape, labels = (new.shape[0], model.shape[1]), (new.row_labels, model.col_labels)
-    return Observations.from_coo(new.rows, place[new.indices], new.targets, shape, weights=new.weights, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -266,9 +203,9 @@ class RowFolder:
         observations, rows = batch.observations, np.arange(batch.size)
         means, variances = self._start(batch.size)
         if observations is None or means.shape[1] == 0:
-            return self._without_entries(means, variances)
+            return self._without_entries(batch, means, variances)
         cells = self._cells(observations.row_weights())
-        side = self._side(replace(self.learned.rows, means=means, variances=variances), observations, cells, n_jobs)
+        side = self._side(replace(self.learned.rows, means=means, variances=variances), batch, cells, n_jobs)
         moving, iterates = np.ones(batch.size, bool), [side.means]
         for k in range(MAX_SOLVES):
             moves = self._improve(side, cells, k)
@@ -309,15 +246,17 @@ class RowFolder:
         cells = self.base.cells
         return None if cells is None else cells.for_new_rows(counts).in_units(self.units)
 
-    def _without_entries(self, means: Array, variances: Array) -> tuple[Array, Array]:
+    def _without_entries(self, batch: NewRows, means: Array, variances: Array) -> tuple[Array, Array]:
         """Rows that have no entries: at their prior, or at the minimum of prior and the term of all cells."""
+        means += regression_means(self.learned.rows.prior, batch.features)
         cells, cols, d = self._cells(np.zeros(1)), self.learned.cols, means.shape[1]
         if cells is not None and d:
             moments = cells.col_moments(cols.means, cols.variances, cols.offset, self._constant)
             matrix, vector = cells.row_quadratic(moments, d, self.base.scale)
             power = np.maximum(cells.row_totals[0], 1.0) ** self.learned.count_power
-            matrix += np.diag(power * self.learned.rows.precisions)
-            means[:] = np.linalg.solve(matrix, vector)
+            prior = power * self.learned.rows.precisions
+            matrix += np.diag(prior)
+            means[:] = np.linalg.solve(matrix, vector[:, None] + (prior * means).T).T
             variances[:] = 1.0 / np.diag(matrix) if self.learned.uncertain else 0.0
         return means, variances
 
@@ -328,10 +267,13 @@ class RowFolder:
     def _problem(self, observations: Observations, n_jobs: int | None) -> Problem:
         return Problem(observations, self.loss.in_units(self.units), dtype=self.base.U.dtype, n_jobs=n_jobs)
 
-    def _side(self, start: LearnedSide, observations: Observations, cells: Cells | None, n_jobs: int | None) -> Side:
+    def _side(self, start: LearnedSide, batch: NewRows, cells: Cells | None, n_jobs: int | None) -> Side:
         """The new rows at their prior means."""
+        observations = batch.observations
+        assert observations is not None
         engine = self._problem(observations, n_jobs).side("rows").engine
         side, other = (Side.from_learned(learned, engine) for learned in (start, self.learned.cols))
+        side.features = batch.features
         if self.learned.count_power:
             counts = observations.row_weights() + (0.0 if cells is None else cells.row_totals)
             side.multipliers = (np.maximum(counts, 1.0) ** self.learned.count_power).astype(side.means.dtype)

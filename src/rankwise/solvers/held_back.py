@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from .._arrays import Array
 from ..engines import Shard
@@ -12,9 +13,11 @@ from ..objectives import Problem
 from ..objectives.sides import RowSettings, Side
 
 SHARE, MOST = 0.05, 1000  # of the entries, and number of entries, at most
+SHARE_TO_GROW = 0.01  # of the entries at least, where they also decide about a higher rank
 SHARE_OF_SIGNS, MOST_SIGNS = 0.2, 20_000  # where probabilities are calibrated: decile means need thousands of signs
 FEWEST = 20  # with fewer entries their loss says nothing, and none are held back
 FIRST = 9  # number of sweeps after which the loss is compared for the first time
+TRIAL = 4  # number of sweeps at a higher rank after which the loss is compared again
 LAG = 2  # sweeps between the two losses that are compared, because those of networks alternate
 LEAST_GAIN = 0.002  # nats per entry in `LAG` sweeps: below it more sweeps are not worth their time
 
@@ -36,6 +39,8 @@ class HeldBack:
     losses : list of ndarray
         One array for each of the last ``LAG + 1`` sweeps.
     n_sweeps : int
+    first : int
+        Number of sweeps after which the loss is compared.
     gain, error : float
         Nats by which the last `LAG` sweeps have made an entry likelier, and the standard error of this mean.
     """
@@ -47,16 +52,17 @@ class HeldBack:
     weights: NDArray[np.float64]
     losses: list[NDArray[np.float64]] = field(default_factory=list)
     n_sweeps: int = 0
+    first: int = FIRST
     gain: float = np.inf
     error: float = 0.0
 
     @classmethod
-    def of(cls, problem: Problem, rows: Side, cols: Side) -> "HeldBack | None":
-        """Give both sides their keys and return the entries to hold back; None if there would be too few."""
+    def of(cls, problem: Problem, rows: Side, cols: Side, to_grow: bool = False) -> "HeldBack | None":
+        """Give both sides their keys and return the entries to hold back, more `to_grow`; None if they are too few."""
         n_observed, sized = problem.observations.n_observed, zip((rows, cols), problem.shape, strict=True)
         rows.keys, cols.keys = (side.engine.kept(_keys(n, k)) for k, (side, n) in enumerate(sized))
         share, most = (SHARE_OF_SIGNS, MOST_SIGNS) if problem.loss.link == "logit" else (SHARE, MOST)
-        limit = int(min(share, most / n_observed) * 2**32)
+        limit = int(min(share, max(most / n_observed, SHARE_TO_GROW if to_grow else 0.0)) * 2**32)
         numbers = np.arange(problem.shape[0])
         found = problem.engine.run(Shard.entries_below, numbers, rows.keys, cols.keys, limit)
         if len(found) < FEWEST:
@@ -72,7 +78,7 @@ class HeldBack:
     @property
     def is_settled(self) -> bool:
         """Whether the last sweeps gained less than `LEAST_GAIN`, or less than a standard error."""
-        return self.n_sweeps >= FIRST and not self.gain >= max(LEAST_GAIN, self.error)
+        return self.n_sweeps >= self.first and not self.gain >= max(LEAST_GAIN, self.error)
 
     def measure(self, loss: Loss, settings: RowSettings, rows: Side, cols: Side) -> None:
         """Compute the losses at the sides' means, and the gain."""
@@ -80,9 +86,28 @@ class HeldBack:
         self.losses = [*self.losses[-LAG:], np.asarray(loss.value(predicted, self.targets), np.float64)]
         self.n_sweeps += 1
         if len(self.losses) > LAG:
-            gains = settings.scale * (self.losses[0] - self.losses[-1])
-            self.gain = float(np.average(gains, weights=self.weights))
-            self.error = float(np.linalg.norm(self.weights * (gains - self.gain))) / self.weight
+            self.gain, self.error = self.mean_and_error(settings.scale * (self.losses[0] - self.losses[-1]))
+
+    def mean_and_error(self, gains: NDArray[np.float64]) -> tuple[float, float]:
+        """Weighted mean of a number per entry, and its standard error."""
+        mean = float(np.average(gains, weights=self.weights))
+        return mean, float(np.linalg.norm(self.weights * (gains - mean))) / self.weight
+
+    def is_worse_than(self, before: "HeldBack") -> bool:
+        """Whether the last losses are above those of the same entries `before`, by more than a standard error."""
+        if not self.losses:
+            return False
+        gain, error = self.mean_and_error(before.losses[-1] - self.losses[-1])
+        return gain < -error
+
+    def begin_trial(self) -> None:
+        """Compare losses of sweeps from now on only, after `TRIAL` of them."""
+        self.losses, self.gain, self.error, self.first = [], np.inf, 0.0, self.n_sweeps + TRIAL
+
+    def slopes(self, loss: Loss, constant: float, rows: Side, cols: Side) -> csr_array:
+        """Their part of the gradient, a sparse matrix of the problem's shape."""
+        slopes = self.weights * np.asarray(loss.slope(self.predicted(constant, rows, cols), self.targets), np.float64)
+        return csr_array((slopes, (self.rows, self.cols)), (rows.means.shape[0], cols.means.shape[0]))
 
     def predicted(self, constant: float, rows: Side, cols: Side) -> NDArray[np.float64]:
         """Predictions at the entries, on the link scale."""

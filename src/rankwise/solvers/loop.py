@@ -238,7 +238,7 @@ def _run(
     if solver.complete(objective, run.state):
         run.iterates.replace_last()
     model = run.iterates.model(solver.finish(run.state))
-    return Result(model, run.history, _with_rank(status, stopping.rank, objective, model))
+    return Result(model, run.history, _with_rank(status, max(stopping.rank, solver.most_rank), objective, model))
 
 
 def _record(step: int, objective: Objective, report: StepReport, value: float, previous: float, clock: Clock) -> Record:

@@ -1,4 +1,4 @@
-"""What the convex nuclear-norm methods share: a certificate per step, steps that never rise, and the weight."""
+"""Base classes of the convex nuclear-norm methods: duality gap per step, monotone steps, choice of the weight."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

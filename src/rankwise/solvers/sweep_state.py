@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,15 @@ from ..model.odds import OddsCalibration
 from ..objectives import PlaneRestriction, Problem
 from ..objectives.sides import HalfSweep, RowSettings, Side
 from ..penalties import Penalty
+from ..spectral import Operator, SparsePlusLowRank, as_operator
+from .feature_prior import place_cold
 from .held_back import HeldBack
 from .row_priors import RowPrior
 from .steps import bisect, tilted
 
 FALLING = 0.05  # relative decrease of the loss in a sweep above which no components are pruned
+GROWTH = 6  # factor of the rank, counted with the offset, in a growth
+STRONG = 0.4  # effect, in standard deviations of the noise, that all components must have for the rank to grow
 FLAT = 1e-9  # slope, relative to the usual one, below which the loss of a constant is flat
 OFFSETS = {"none": (False, False), "global": (False, False), "rows": (True, False), "columns": (False, True)}
 OFFSETS["both"] = (True, True)  # whether rows and columns have offsets
@@ -58,6 +62,10 @@ class SweepState:
         Entries that the sweeps leave out until their loss has settled.
     odds : OddsCalibration, optional
         Calibration of the probabilities of signs.
+    n_pruned : int
+        Number of factors pruned since the rank has grown, or since the start.
+    smaller : SweepState, optional
+        State before the rank has grown, until the entries held back have decided which one to keep.
     """
 
     rows: Side
@@ -76,6 +84,8 @@ class SweepState:
     baseline: Offsets | None = None
     held_back: HeldBack | None = None
     odds: OddsCalibration | None = None
+    n_pruned: int = 0
+    smaller: "SweepState | None" = None
 
     @property
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -110,11 +120,55 @@ class SweepState:
         """Number of sweeps without the entries held back."""
         return 0 if self.held_back is None else self.held_back.n_sweeps
 
-    def hold_back(self, problem: Problem) -> None:
-        """Leave out some entries from now on, if there are enough."""
-        self.held_back = HeldBack.of(problem, self.rows, self.cols)
+    @property
+    def effects(self) -> NDArray[np.float64]:
+        """Largest change of a prediction by each factor, in standard deviations of the noise."""
+        largest = [side.largest().astype(np.float64) for side, _ in self.sides]
+        return np.asarray(largest[0] * largest[1] * np.sqrt(self.scale * self.curvature))
+
+    def hold_back(self, problem: Problem, to_grow: bool = False) -> None:
+        """Leave out some entries from now on, if there are enough; more of them `to_grow`."""
+        self.held_back = HeldBack.of(problem, self.rows, self.cols, to_grow)
         if self.held_back is not None:
             self.weight -= self.held_back.weight
+
+    def grow(self, most_rank: int) -> bool:
+        """Ask for more factors, up to `most_rank` in all, if all factors are strong; return whether they are."""
+        rank = min(GROWTH * (self.rank + 1) - 1, most_rank, *(side.means.shape[0] for side, _ in self.sides))
+        if self.held_back is None or self.n_pruned or rank <= self.rank or not self.effects.min() >= STRONG:
+            return False
+        rows, cols, held_back = copy(self.rows), copy(self.cols), copy(self.held_back)
+        priors = [copy(prior) for prior in self.priors]
+        self.smaller = replace(self, rows=rows, cols=cols, priors=priors, held_back=held_back, smaller=None)
+        self.rank = rank
+        self.held_back.begin_trial()
+        return True
+
+    def settle(self, most_rank: int) -> None:
+        """Grow if the fit is settled and the last growth, if any, was of use; else put back what is held back."""
+        if not (self.is_holding_back and self.decide_growth() and self.is_settled and self.grow(most_rank)):
+            self.put_back()
+
+    def gradient(self, problem: Problem) -> Operator:
+        """Gradient at the sides' means; without the entries that are to decide about a growth of the rank."""
+        gradient, held = problem.gradient(), self.held_back
+        if held is None or self.smaller is None:
+            return gradient
+        return SparsePlusLowRank(gradient, as_operator(-held.slopes(self.loss, self.constant, self.rows, self.cols)))
+
+    def decide_growth(self) -> bool:
+        """Undo a growth of the rank after which entries held back are less likely; return whether there was none."""
+        smaller, self.smaller = self.smaller, None
+        if smaller is None or not self._is_worse_than(smaller):
+            return True
+        for one in fields(self):
+            setattr(self, one.name, getattr(smaller, one.name))
+        return False
+
+    def _is_worse_than(self, other: "SweepState") -> bool:
+        """Whether entries held back are less likely than in another state, by more than a standard error."""
+        here, there = self.held_back, other.held_back
+        return here is not None and there is not None and here.is_worse_than(there)
 
     def put_back(self) -> bool:
         """Sweep over all entries from now on; return whether some were held back. Signs calibrate probabilities."""
@@ -162,6 +216,18 @@ class SweepState:
         for prior, (side, other) in zip(self.priors, self.sides, strict=False):
             prior.improve(side, other)
 
+    def place_cold(self, problem: Problem) -> bool:
+        """Move rows and columns that have features and no entries, and the point; return whether there are any."""
+        if not self.priors or not problem.features or problem.cells is not None:
+            return False
+        entries = problem.observations, problem.observations.transposed()
+        counts = (each.row_weights() for each in entries)
+        sides = zip(self.sides, self.priors, counts, strict=True)
+        moved = [place_cold(side, prior, n) for (side, _), prior, n in sides if side.features is not None]
+        if any(moved):
+            self.place(problem)
+        return any(moved)
+
     def weighted_squares(self, k: int, sums: HalfSweep) -> NDArray[np.float64]:
         """Squares that the ridge of side k multiplies: of distances from prior means, and of the prior's weights."""
         if not self.priors:
@@ -188,6 +254,7 @@ class SweepState:
             and (self.baseline is None or self.baseline.is_sound(problem.shape))
             and (self.held_back is None or self.held_back.is_sound(problem.shape))
             and (self.odds is None or self.odds.is_sound())
+            and (self.smaller is None or (self.held_back is not None and self.smaller.is_sound(problem)))
             and 0 <= rank <= self.rank <= max(rank, min(problem.shape))
             and bool(np.isfinite(numbers).all() and (numbers[1:3] >= 0).all() and (numbers[3:] > 0).all())
         )
@@ -200,11 +267,11 @@ class SweepState:
         """
         if not self.is_steady or not 0 < self.rows.rank == self.rank:
             return
-        largest = [side.largest() for side, _ in self.sides]
-        effects = largest[0].astype(np.float64) * largest[1] * np.sqrt(self.scale * self.curvature)
+        effects = self.effects
         retained = effects >= least_effect
         retained[effects.argmax()] = True
         self.narrow(retained)
+        self.n_pruned += self.rank - self.rows.rank
         self.rank = self.rows.rank
 
     def narrow(self, retained: NDArray[np.bool_]) -> None:

@@ -132,7 +132,7 @@ class Sweeps(Solver[Problem, SweepState]):
     def _grow(self, problem: Problem, rng: Generator, state: SweepState, n: int) -> int:
         """Start new factors from the leading triplets of the negative gradient."""
         start = rng.standard_normal((problem.shape[1], min(n + OVERSAMPLING, *problem.shape)))
-        U, s, V, n_products = block_svd(problem.gradient(), start, N_POWER)
+        U, s, V, n_products = block_svd(state.gradient(problem), start, N_POWER)
         length = descending_length(problem, U[:, :n], V[:, :n], s[:n] / state.curvature)
         root = np.sqrt(length * s[:n] / state.curvature)
         precision, variance = self._first_precision(state)
@@ -158,6 +158,10 @@ class Sweeps(Solver[Problem, SweepState]):
     def make_priors(self, state: SweepState) -> list[RowPrior]:
         """Priors of the rows and of the columns before they are learned; none if their prior means are zero."""
         return side_priors(state.sides)
+
+    def complete(self, objective: Problem, state: SweepState) -> bool:
+        """Predict rows and columns without entries from their features; return whether there are any."""
+        return state.place_cold(objective)
 
     def _begin(self, problem: Problem, state: SweepState) -> None:
         raise NotImplementedError
@@ -200,10 +204,11 @@ class BayesSweeps(Sweeps):
         Precision of new factors before it is learned, in units of ``sqrt(scale * mean curvature)``.
     least_effect : float, default=0
         Prune components that move no prediction by this many standard deviations of the noise; one always stays.
+    most_rank : int, default=0
+        Rank up to which the fit may go beyond the requested one, see ``docs/algorithm.md``; only if `hold_back`.
     hold_back : bool, default=False
-        If True, a twentieth of the entries, at most 1,000, is left out until two sweeps no longer make them likelier;
-        then a last sweep uses all entries. Of signs it is a fifth, at most 20,000, and their probabilities are
-        calibrated on it. `solve` sets it if neither `max_iter` nor `start` is given.
+        If True, some entries, see ``docs/algorithm.md``, are left out until two sweeps no longer make them likelier;
+        then a last sweep uses all. `solve` sets it if neither `max_iter` nor `start` is given.
 
     Examples
     --------
@@ -221,6 +226,7 @@ class BayesSweeps(Sweeps):
     pattern_ridge: float = 2.0
     start_precision: float = 10.0
     least_effect: float = 0.0
+    most_rank: int = 0
     hold_back: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -228,6 +234,7 @@ class BayesSweeps(Sweeps):
         need_positive("pattern_ridge", self.pattern_ridge)
         need_positive("start_precision", self.start_precision)
         need_not_negative("least_effect", self.least_effect)
+        need_not_negative("most_rank", self.most_rank)
         if not isinstance(self.pattern_prior, bool | np.bool_):
             raise SettingError(f"`pattern_prior` must be True or False, got {self.pattern_prior!r}.")
 
@@ -251,9 +258,9 @@ class BayesSweeps(Sweeps):
         if self.least_effect:
             state.prune(self.least_effect)
         if self.hold_back and not state.rows.rank:
-            state.hold_back(objective)
+            state.hold_back(objective, self.most_rank > 0)
         if state.is_settled or state.n_held_back == self.most_steps - 1:
-            state.put_back()
+            state.settle(self.most_rank)
         report = super().step(objective, rng, state)
         state.measure()
         return report._replace(moving=state.moving, settled=report.settled and not state.is_holding_back)
@@ -264,10 +271,11 @@ class BayesSweeps(Sweeps):
 
     def complete(self, objective: Problem, state: SweepState) -> bool:
         """Put back entries that are still held back, and run one more sweep; return whether there were any."""
+        state.decide_growth()
         if held_back := state.put_back():
             self._sweep(objective, state)
             state.place(objective)
-        return held_back
+        return super().complete(objective, state) or held_back
 
     def finish(self, state: SweepState) -> dict[str, Any]:
         """Both sides, the scale, the posterior and the calibration of signs, for the model."""

@@ -115,7 +115,7 @@ class SparsePlusLowRank(Operator):
     array([3.8, 1. ])
     """
 
-    def __init__(self, sparse: Any, low_rank: LowRank) -> None:
+    def __init__(self, sparse: Any, low_rank: Operator) -> None:
         super().__init__(np.dtype(np.float64), low_rank.shape)
         self.sparse, self.low_rank, self.each = as_operator(sparse), low_rank, low_rank.each
 

@@ -29,7 +29,7 @@ class PeerError(Exception):
 
 
 class Exchange(NamedTuple):
-    """What a worker must know of its peers in one round trip."""
+    """Number of a round trip, and the peers of a worker in it: their layout, addresses and keys."""
 
     trip: int
     layout: int  # changes with the peers
