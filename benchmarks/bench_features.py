@@ -3,7 +3,7 @@
 MovieLens 100K, predictions clipped to 1-5, nothing set. `published`: the splits u1 and u3, without features, with age,
 sex and occupation of users and year and genres of films, and with noise in their place (five normal numbers and a
 category of 20 values for each side). `cpu` is the process time of a fit over that of one without features, the median
-of three pairs that are fitted by turns. `cold`: a tenth of the films, or of the users, is held out with all of its
+of five pairs that are fitted by turns. `cold`: a tenth of the films, or of the users, is held out with all of its
 ratings, in five splits; RMSE there with features, with the column or row means that a model without features predicts
 (`offsets`), and of cmfrec with the same features encoded alike (rank and ridge chosen on a tenth of the other films or
 users, held out in the same way).
