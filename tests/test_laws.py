@@ -17,6 +17,7 @@ from rankwise.solvers import METHODS
 FIRST = [("square", "bayes"), ("l1", "factors"), ("own_shelf", "bayes"), ("huber", "eglrl")]  # in `make test`
 # factor, and level in multiples of it
 UNITS = [(1.0, 30.0), (7.0, -60.0), (1e-12, 0.0), (1e-12, 1e9), (1e12, 0.0), (1e12, -1e9), (1.0, 1e9), (1e-3, -1e5)]
+BY_DIFFERENCES = ("own_absolute", "own_quantile")  # whose slopes near a corner depend on the steps of differences
 ALL_CELLS = ("scaled-svd",)  # counts absent entries as zeros, so that a level is not the same for all
 
 
@@ -48,7 +49,8 @@ def test_neither_unit_nor_level_of_the_targets_changes_predictions(loss, method,
             assert found.history_[-1].value / factor == pytest.approx(wanted.history_[-1].value, rel=1e-2), where
             continue
         change = np.abs((found.reconstruct() - factor * level) / factor - wanted.reconstruct()).max() / SPREAD
-        assert change < 1e-4, where
+        coarse = dtype == "float32" and loss in BY_DIFFERENCES
+        assert change < (5e-4 if coarse else 1e-4), where
         assert found.status_.reason == wanted.status_.reason, where
 
 

@@ -32,7 +32,6 @@ from .storage import write_shards
 
 __version__: str
 __all__ = [
-    "NMF",
     "Checkpoint",
     "CheckpointError",
     "ClusterError",
@@ -47,6 +46,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "MultitaskRegression",
+    "NMF",
     "NotFittedError",
     "Observations",
     "Problem",

@@ -79,9 +79,9 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PredictionMethods):
     >>> X = np.array([[1, 1, 0], [2, 2, np.nan], [0, 0, 3], [1, np.nan, 3.0]])
     >>> nmf = rw.NMF(2)
     >>> W = nmf.fit_transform(X)
-    >>> nmf.inverse_transform(W).round(1)[1:4:2]
-    array([[2., 2., 0.],
-           [1., 1., 3.]])
+    >>> print(nmf.inverse_transform(W).round(1)[1:4:2])
+    [[2. 2. 0.]
+     [1. 1. 3.]]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -152,11 +152,11 @@ class NMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PredictionMethods):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Fit, and return W, shape (n_samples, n_components_)."""
+        """Fit, and return W, of shape (n_samples, `n_components_`)."""
         return np.asarray(self.fit(X).transform(X))
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Return W for the rows of X, given `components_`; shape (n_samples, n_components_)."""
+        """Return W for the rows of X, given `components_`; its shape is (n_samples, `n_components_`)."""
         model = self._fitted()
         entries, loss, _ = self._read(X, reset=False)
         folded = fold_in(model, entries, loss=loss, n_jobs=self.n_jobs)

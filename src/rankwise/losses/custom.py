@@ -26,7 +26,6 @@ from .units import UNCHANGED, Units
 _numbers = itertools.count()
 _COMPILED: dict[Any, Formulas] = {}  # by smoothness and the definitions of value, slope, curvature and kinks
 _STEP = float(np.cbrt(np.finfo(float).eps))  # best for a first difference
-_CORNER_STEP = 1e-4  # of losses with corners: far above the rounding of a float32 prediction next to one
 _WIDE_STEP = float(np.finfo(float).eps ** 0.25)  # best for a second difference
 N_MEASURED = 1000  # targets among which those are chosen at which a loss is measured
 LEVEL_MATTERS = 1e-5  # relative change of a loss by a level that shows that it is no function of the error alone
@@ -108,7 +107,7 @@ class CustomLoss(Loss):
         """Units, and the steps of differences, which are wider where a large level has eaten digits."""
         _, unit, size = self.units
         rounding = float(np.finfo(float).eps) * abs(self._level) / (unit * self._spread)  # of x and o, in spreads
-        steps = max(_STEP if self.smooth else _CORNER_STEP, rounding**0.5), max(_WIDE_STEP, rounding ** (1 / 3))
+        steps = max(_STEP, rounding**0.5), max(_WIDE_STEP, rounding ** (1 / 3))
         return self.formulas.parameters(self._level, unit, 1.0 / size, *(self._spread * step for step in steps))
 
     @property

@@ -12,6 +12,9 @@ from ..kernels.formulas import FORMULAS, Formulas
 from ..kernels.mixed import MixedFormula, declare_mixed
 from .base import Loss, in_package
 from .domains import whole_numbers
+from .rates import KullbackLeibler, KullbackLeiblerBeyondZero, SquareBeyondZero
+
+RATES = (KullbackLeibler, KullbackLeiblerBeyondZero, SquareBeyondZero)  # require non-negative factors on both sides
 
 MOST_CODES = 2**24  # float32 represents all integers up to here
 ParameterTypes = tuple[type[Any], ...]  # types of the parameters of losses
@@ -58,6 +61,12 @@ class Mixed(Loss):
         wrong = [loss for loss in self.losses if not isinstance(loss, Loss)]
         if wrong:
             raise LossError(f"`losses` must contain objects of `rankwise.losses`, got {wrong[0]!r}.")
+        rates = [loss for loss in self.losses if isinstance(loss, RATES)]
+        if rates:
+            raise LossError(
+                f"{type(rates[0]).__name__} cannot be the loss of a column: it requires non-negative factors of "
+                "rows and columns."
+            )
         self._parameters = [loss.column_parameters() for loss in self.losses]
         self.columns, self.values = np.array(columns, np.int64), np.array(values, np.float64)
         n = len(self.losses)
@@ -93,7 +102,8 @@ class Mixed(Loss):
     def kinds(self) -> ParameterTypes:
         """Types of parameters that the compiled code distinguishes, all of the package or those of the columns."""
         if self.built_in:  # one compiled variant for all tables
-            return tuple(kind for kind in FORMULAS if in_package(kind))
+            rates = {loss.formulas.parameters for loss in RATES}
+            return tuple(kind for kind in FORMULAS if in_package(kind) and kind not in rates)
         return tuple(dict.fromkeys(loss.formulas.parameters for loss in self.losses))
 
     @property

@@ -103,8 +103,8 @@ class KullbackLeibler(Loss):
     Examples
     --------
     >>> import rankwise as rw
-    >>> rw.losses.KullbackLeibler().value([1.0, 2.0], 2.0).round(3)
-    array([0.386, 0.   ])
+    >>> rw.losses.KullbackLeibler().value([1.0, 4.0], 2.0).round(3)
+    array([0.386, 0.614])
     """
 
     name = "kullback-leibler"

@@ -131,7 +131,7 @@ def get(penalty: "str | Penalty | None", parameter: str = "penalty") -> Penalty 
 
 @dataclass(frozen=True)
 class UnknownPenalty(Penalty):
-    """A penalty of a user, of which a file has the title only: solving with it raises `SettingError`."""
+    """A penalty of which a file has the title only, a user's or `Fixed`: solving with it raises `SettingError`."""
 
     title: str = "penalty"
 
@@ -157,8 +157,8 @@ def from_plain(plain: Any) -> Penalty | None:
         return None
     settings = dict(plain)
     name = settings.pop("name")
-    if name == "custom":
-        return UnknownPenalty(title=str(settings["title"]))
+    if name not in BY_NAME:
+        return UnknownPenalty(title=str(settings.get("title", name)))
     return BY_NAME[name](**settings)
 
 

@@ -87,7 +87,7 @@ class CustomPenalty(Penalty):
 
     @property
     def has_units(self) -> bool:
-        """False: the functions' constants are in the units of the targets."""
+        """Whether `in_units` converts the penalty: it does not, as the functions' constants have the targets' units."""
         return False
 
     def feasible(self, factors: Any) -> Any:

@@ -32,10 +32,10 @@ TRIAL_SWEEPS = 5  # after which the best of several starts is chosen
 class FactorSweeps(Sweeps):
     """Alternating Newton steps on every row and every column, with a fixed ridge and factors of a wanted shape.
 
-    Objective: f plus ``ridge / 2`` times the squared factors of every row and column, plus the penalties. Cost per
-    step: O(rank**2 n_observed + rank**3 (n_rows + n_cols)). Rate: none known, the value never rises. Reference:
-    alternating least squares of Hu, Koren and Volinsky, 2008, under any loss; generalized low-rank models of Udell,
-    Horn, Zadeh and Boyd, 2016.
+    Objective: f plus ``ridge / 2`` times the squared factors of every row and column, plus the penalties.
+    Cost per step: O(rank**2 n_observed + rank**3 (n_rows + n_cols)). Rate: none known, the value never rises.
+    Reference: alternating least squares of Hu, Koren and Volinsky, 2008, under any loss; generalized low-rank models
+    of Udell, Horn, Zadeh and Boyd, 2016.
 
     Parameters
     ----------
