@@ -45,7 +45,7 @@ def result(name: str, method: str, seconds: float, scores: rw.selection.RankingS
 
 
 def timed(call):
-    """What a call returns, and its processor seconds."""
+    """Return the result of a call and its processor seconds."""
     start = time.process_time()
     found = call()
     return found, time.process_time() - start

@@ -24,7 +24,7 @@ ROWS, COLS = np.zeros(X.size, int), np.arange(X.size)
 
 
 def targets(grid=(), thresholds=(), noise=0.6, n_rows=1, n_cols=X.size, **parts):
-    """What a model keeps of its targets; no shifts and scales of one unless given."""
+    """`Targets` of a model, with shifts of zero and scales of one unless given."""
     grid, thresholds = np.asarray(grid, float), np.asarray(thresholds, float)
     shares = np.full(grid.size, 1 / max(grid.size, 1))
     shifts = {"row_shifts": np.zeros((n_rows, thresholds.size)), "col_shifts": np.zeros((n_cols, thresholds.size))}
